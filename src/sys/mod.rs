@@ -15,7 +15,6 @@ pub mod kick;
 pub mod limits;
 pub mod maps;
 pub mod network;
-#[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
 pub mod ofi;
 pub mod openmp;
 pub mod parallel_function;

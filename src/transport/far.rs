@@ -14,7 +14,8 @@
 use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
-use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody, TakenLine};
+use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
+use super::pair::far::message_frame;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
@@ -108,7 +109,7 @@ impl FarRanks {
         self.far.get(rank as usize).is_some_and(|&far| far)
     }
 
-    fn post(&self, to: Rank, body: Body<'_>) {
+    pub(super) fn post(&self, to: Rank, body: Body<'_>) {
         let number = self.posted[to as usize].fetch_add(1, Ordering::Relaxed);
         if let Err(e) = self.link.post(to, Frame { from: self.rank, number, body }) {
             let _ = self.broken.set(e);
@@ -241,24 +242,8 @@ impl FarRanks {
                 let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
                 super::arrival::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
             }
-            Body::Piece { index, args, count, bytes } => {
-                let (head, place) = self.mirror.pair_slot(from, self.rank, index, bytes.bytes());
-                kernels::copy(place, bytes, false);
-                head.args.store(args, Ordering::Relaxed);
-                head.count.store(count, Ordering::Relaxed);
-                // ORDER: publishes the slot; partner: the load in `pair::empty`.
-                head.full.store(index + 1, Ordering::Release);
-            }
-            Body::Taken(TakenLine { taken, refused, refused_args }) => {
-                let pair = self.mirror.pair(self.rank, from);
-                for (word, told) in pair.refused_args.iter().zip(refused_args) {
-                    word.store(told, Ordering::Relaxed);
-                }
-                if pair.refused.load(Ordering::Relaxed) != refused {
-                    pair.refused.store(refused, Ordering::Release);
-                    near.header().refusals.fetch_add(1, Ordering::Release);
-                }
-                pair.taken.store(taken, Ordering::Release);
+            Body::Piece { .. } | Body::Taken(_) => {
+                message_frame(&self.mirror, &self.near, self.rank, from, body)
             }
             Body::Life(line) => {
                 let life = self.mirror.life(from);
@@ -370,30 +355,6 @@ impl Transport {
     pub(super) fn send_counter_to_all(&self, counter: u64) {
         if let Some(far) = &self.far {
             far.post_to_all(Body::Counter(counter));
-        }
-    }
-
-    /// Sends a far rank a slot of the ring to it, which this rank has filled in.
-    pub(super) fn send_piece(&self, to: Rank, index: u64, bytes: usize) {
-        if let Some(far) = &self.far {
-            let (head, bytes) = self.control.pair_slot(self.rank, to, index, bytes);
-            let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
-            far.post(to, Body::Piece { index, args, count, bytes });
-        }
-    }
-
-    /// Sends a far rank what this rank says of the ring from it.
-    pub(super) fn send_taken(&self, to: Rank) {
-        if let Some(far) = &self.far {
-            let pair = self.control.pair(to, self.rank);
-            far.post(
-                to,
-                Body::Taken(TakenLine {
-                    taken: pair.taken.load(Ordering::Relaxed),
-                    refused: pair.refused.load(Ordering::Relaxed),
-                    refused_args: pair.refused_args.each_ref().map(|word| word.load(Ordering::Relaxed)),
-                }),
-            );
         }
     }
 

@@ -11,7 +11,6 @@ pub mod identity;
 #[cfg(all(test, not(loom)))]
 pub mod in_process;
 pub mod link;
-#[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
 pub mod ofi_link;
 pub mod pace;
 pub mod pair;
@@ -128,7 +127,6 @@ impl Transport {
     }
 
     /// The same where some peers are far.
-    #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
     pub fn with_far(self, far: Far) -> Transport {
         Transport { far: Some(far), ..self }
     }

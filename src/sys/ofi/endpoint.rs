@@ -77,6 +77,7 @@ pub struct PeerId(pub(super) u32);
 
 impl PeerId {
     /// Peers are counted in the order in which they were inserted.
+    #[cfg(test)]
     pub fn nth(index: u32) -> PeerId {
         PeerId(index)
     }

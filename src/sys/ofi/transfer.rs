@@ -153,6 +153,7 @@ impl Endpoint {
     }
 
     /// Messages and writes under way that the provider has not reported yet. Small messages are not counted.
+    #[cfg(test)]
     pub fn pending(&self) -> usize {
         super::endpoint::SENDS - self.free.len()
     }

@@ -3,12 +3,13 @@
 
 use super::{AbortUnlessDone, Case, every_case, run};
 use crate::algorithms::{self, Algorithm};
-use crate::comm::{self, CommHandle};
+use crate::comm::{self, CommHandle, Transfer};
 use crate::error::{Code, Result};
+use crate::memory::view::Address;
 use crate::plan::RankView;
 use crate::transport::in_process::{Delivery, transports};
 use crate::transport::ofi_link::testing::{self, Loopback, Writes};
-use crate::types::{Collective, Rank};
+use crate::types::{Collective, DataType, Rank};
 use std::ops::Range;
 
 /// What connects hosts.
@@ -145,6 +146,61 @@ fn a_disagreement_is_told_on_every_host() {
         for told in told {
             let e = told.expect_err("ranks disagree");
             assert!(e.code == Code::InvalidUsage && e.message.contains("rank 1 passed"), "{e}");
+        }
+    }
+}
+
+/// One half of a message of bytes.
+fn half(send: bool, peer: usize, bytes: &mut [u8]) -> Transfer<'_> {
+    let (count, dtype) = (bytes.len(), DataType::Uint8);
+    Transfer { send, buffer: Address::of_mut(bytes), count, dtype, peer: peer as i32, of_collective: false }
+}
+
+/// The bytes of a message from one rank to another.
+fn message(from: Rank, to: Rank, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 11) as u8 ^ (from * 16 + to) as u8).collect()
+}
+
+#[test]
+fn messages_of_all_sizes_pass_between_hosts() {
+    for between in ways(0..4) {
+        let told = on_hosts(&[0, 1, 1, 2], between, "", |me, comm, _| {
+            for bytes in [0usize, 7, 8, 40, 256, 8192, 8200, 65_536, 300_000] {
+                let mut received: Vec<_> = (0..4).map(|_| vec![0u8; bytes]).collect();
+                let mut sent: Vec<_> = (0..4).map(|to| message(me, to, bytes)).collect();
+                let others = (0..4).filter(|&peer| peer != me as usize);
+                let mut both: Vec<Transfer<'_>> = Vec::new();
+                for (peer, (sent, received)) in sent.iter_mut().zip(&mut received).enumerate() {
+                    if others.clone().any(|other| other == peer) {
+                        both.extend([half(true, peer, sent), half(false, peer, received)]);
+                    }
+                }
+                comm::transfers_now(comm, &both)?;
+                for peer in others {
+                    assert!(
+                        received[peer] == message(peer as Rank, me, bytes),
+                        "{bytes} bytes from {peer} to {me}"
+                    );
+                }
+            }
+            Ok(())
+        });
+        told.into_iter().for_each(|told| told.unwrap());
+    }
+}
+
+#[test]
+fn a_message_of_another_host_that_is_received_otherwise_is_told_to_both_ends() {
+    for between in ways(0..4) {
+        let told = on_hosts(&[0, 1], between, "", |me, comm, _| {
+            // More than the ring takes, so that the sender is still in its call.
+            let mut bytes = vec![1u8; 300_000];
+            let count = if me == 0 { 300_000 } else { 7 };
+            comm::transfer_now(comm, &half(me == 0, 1 - me as usize, &mut bytes[..count]))
+        });
+        for told in told {
+            let e = told.expect_err("the ends disagree");
+            assert!(e.code == Code::InvalidUsage && e.message.contains("rank 0 sends (count 300000"), "{e}");
         }
     }
 }

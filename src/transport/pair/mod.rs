@@ -8,6 +8,7 @@
 //!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
 //! ```
 
+pub mod far;
 mod probe;
 mod refusals;
 
