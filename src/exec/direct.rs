@@ -166,6 +166,7 @@ pub fn run(
         Collective::Reduce | Collective::Gather => {}
     }
     die_point!(17 "direct_done");
+    t.flush_far();
     if needs_all {
         peers.done = scope.seq - 1;
     }

@@ -103,6 +103,7 @@ pub fn run<'a>(
     }
     let all_met = run.done.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
+    t.flush_far();
     die_point!(25 "progress_done");
     if job.collective.everybody() && all_met {
         peers.done = peers.done.max(seq - 1);

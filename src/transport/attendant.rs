@@ -9,7 +9,8 @@
 //!     beside      sleeps for [`BESIDE`], whatever comes                      the rank has polled since the last look
 //! ```
 //!
-//! A rank that is about to sleep ends the attendant's sleep beside it. So an idle process uses no processor, a message wakes a sleeping
+//! A rank that is about to sleep ends the attendant's sleep beside it, and one that posts after it was elsewhere ends the other: the
+//! attendant sends what the link holds back if the rank does not poll again soon. So an idle process uses no processor, a message wakes a sleeping
 //! rank at once, and a rank that polls is disturbed a thousand times a second at most.
 
 use super::far::FarRanks;
@@ -40,6 +41,8 @@ struct Shared {
     stop: AtomicBool,
     /// The attendant sleeps beside a rank that polls.
     is_beside: AtomicBool,
+    /// It was kicked because of a post, and has not looked since.
+    is_told: AtomicBool,
 }
 
 impl Attendant {
@@ -51,8 +54,8 @@ impl Attendant {
             ))
         };
         let kick = Kick::new().map_err(refused)?;
-        let shared =
-            Arc::new(Shared { kick, stop: AtomicBool::new(false), is_beside: AtomicBool::new(false) });
+        let no = || AtomicBool::new(false);
+        let shared = Arc::new(Shared { kick, stop: no(), is_beside: no(), is_told: no() });
         let (its, ranks) = (shared.clone(), ranks.clone());
         let attend = move || attend(&its, &ranks, descriptor);
         let thread = background::spawn_with_stack("penny-net", STACK, attend).map_err(refused)?;
@@ -62,6 +65,21 @@ impl Attendant {
     /// A thread of the rank is about to sleep.
     pub fn take_over(&self) {
         if self.shared.is_beside.load(Ordering::Relaxed) {
+            self.shared.kick.kick();
+        }
+    }
+}
+
+impl Attendant {
+    /// The rank has posted something.
+    #[inline]
+    pub fn note_post(&self) {
+        // ORDER: either this sees that the attendant does not sleep beside the rank, or the attendant finds what was posted when it
+        // polls; partner: the fence behind its sleep.
+        fence(Ordering::SeqCst);
+        if !self.shared.is_beside.load(Ordering::Relaxed)
+            && !self.shared.is_told.swap(true, Ordering::Relaxed)
+        {
             self.shared.kick.kick();
         }
     }
@@ -85,6 +103,7 @@ fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
     let mut seen = ranks.polls();
     // BOUND: `stop`, which the attendant's owner sets.
     while !shared.stop.load(Ordering::Acquire) {
+        shared.is_told.store(false, Ordering::Relaxed);
         let now = ranks.polls();
         let is_polled = now != std::mem::replace(&mut seen, now);
         if is_polled && !ranks.is_asleep() {
@@ -95,6 +114,8 @@ fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
                 shared.kick.wait(None, Some(BESIDE));
             }
             shared.is_beside.store(false, Ordering::Relaxed);
+            // ORDER: partner of `note_post`.
+            fence(Ordering::SeqCst);
             continue;
         }
         ranks.poll();

@@ -60,7 +60,7 @@ pub struct FarRanks {
     posted: Box<[AtomicU64]>,
     /// The frames that have come, by sender.
     inboxes: Mutex<Box<[Inbox]>>,
-    /// The number of times that threads of the rank have polled.
+    /// The number of times that threads of the rank have polled or posted.
     polls: AtomicU64,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
@@ -101,6 +101,24 @@ impl Far {
         let attendant = descriptor.map(|descriptor| Attendant::new(&ranks, descriptor)).transpose()?;
         Ok(Far { attendant, ranks })
     }
+
+    fn post(&self, to: Rank, body: Body<'_>) {
+        self.ranks.post(to, body);
+        self.note_post();
+    }
+
+    fn post_to_all(&self, body: Body<'_>) {
+        (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.ranks.post(r, body));
+        self.note_post();
+    }
+
+    /// The attendant sends what the link has kept, if the rank does not poll soon.
+    fn note_post(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        if let Some(attendant) = &self.attendant {
+            attendant.note_post();
+        }
+    }
 }
 
 impl FarRanks {
@@ -114,10 +132,6 @@ impl FarRanks {
         if let Err(e) = self.link.post(to, Frame { from: self.rank, number, body }) {
             let _ = self.broken.set(e);
         }
-    }
-
-    fn post_to_all(&self, body: Body<'_>) {
-        (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.post(r, body));
     }
 
     /// Takes in what has come, unless another thread is at it, and wakes the ranks of this host that may wait for it.
@@ -163,7 +177,7 @@ impl FarRanks {
         }
     }
 
-    /// The number of times that threads of the rank have polled.
+    /// The number of times that threads of the rank have polled or posted.
     pub(super) fn polls(&self) -> u64 {
         self.polls.load(Ordering::Relaxed)
     }
@@ -298,6 +312,16 @@ impl Transport {
         if let Some(far) = &self.far {
             far.polls.fetch_add(1, Ordering::Relaxed);
             far.poll();
+        }
+    }
+
+    /// This rank's call is over: what far ranks may wait for goes to them now.
+    #[inline]
+    pub fn flush_far(&self) {
+        if let Some(far) = &self.far
+            && let Err(e) = far.link.flush()
+        {
+            let _ = far.broken.set(e);
         }
     }
 

@@ -12,10 +12,14 @@ use std::time::Duration;
 
 /// Carries frames from this rank to far ranks, and theirs to this one.
 pub trait Link: Send + Sync {
-    /// Hands a frame over for a far rank, without waiting for it. What the frame borrows may change as soon as this returns,
+    /// Hands a frame over for a far rank, without waiting for it. It may be held back until the next poll. What the frame borrows may change as soon as this returns,
     /// but for bytes in the control segment: those of [`Body::Data`] stay until the receiver's counter has passed their reading
     /// step, the payload of [`Body::Arrival`] until the receiver has arrived at a later call.
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()>;
+    /// The rank's call is over: arrivals that were held back to travel with other frames go now.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order. Bytes that the link has written
     /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and a payload is empty.
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;

@@ -10,13 +10,16 @@
 //! in each message how many writes it has taken in, so a trailer is not written anew before it was read. Where a provider cannot fill
 //! two ranges by one write, the frame comes by a message of its own, before or after the write.
 //!
-//! What the provider has no room for waits in a queue, one for each peer, and is sent at the next poll. Posting never waits.
+//! Counters and arrivals without payload are held back until something else goes to the same peer, the next poll, or the end of the call:
+//! mostly they travel with the next slot. What the provider has no room for waits in a queue, one for each peer, and is sent at the next
+//! poll. Posting never waits.
 //!
 //! A link that is dropped says goodbye and waits, for [`LINGER_NS`] at most, until each peer has taken in all that was sent to it: a provider
 //! may forget what is under way when its endpoint is closed.
 
 mod address;
 mod peer;
+mod sending;
 mod taking;
 #[cfg(all(test, not(loom)))]
 pub mod testing;
@@ -25,24 +28,22 @@ mod tests;
 mod wire;
 
 use super::far::Far;
-use super::link::{Body, Frame, Incoming, Link};
+use super::link::{Frame, Incoming, Link};
 use crate::env;
 use crate::error::{Error, Result};
+use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
-use crate::memory::control::{ALIVE, Control};
-use crate::memory::view::Payload;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::Ordering;
-use crate::sys::ofi::{Endpoint, MemoryId, Report, SourceRange, Use};
+use crate::sys::ofi::{Endpoint, MemoryId, Report, Use};
 use crate::sys::{clock, cpu, fork, process};
 use crate::types::Rank;
 use address::RankAddress;
-use peer::{FarPeer, Outgoing, TRAILER, TRAILERS, frame, trailer};
+use peer::{FarPeer, TRAILERS};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::{HEADER, Item, LARGEST_FRAME, MessageHeader};
+use wire::{HEADER, Item, LARGEST_FRAME};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
 const SMALL: usize = 8 << 10;
@@ -83,6 +84,9 @@ struct Others {
     ranks: Vec<Rank>,
     /// Something waits in a queue.
     is_waiting: bool,
+    /// Some frames are held back; an arrival is among them.
+    holds: bool,
+    holds_arrival: bool,
     /// Some peer is lost.
     is_lost: bool,
     /// The link is being dropped.
@@ -177,6 +181,8 @@ impl Prepared {
             peers,
             ranks,
             is_waiting: false,
+            holds: false,
+            holds_arrival: false,
             is_lost: false,
             said_goodbye: false,
             refused: 0,
@@ -199,12 +205,20 @@ impl Link for OfiLink {
         }
     }
 
+    fn flush(&self) -> Result<()> {
+        let State { endpoint, others } = &mut *self.state.lock();
+        if others.holds_arrival { others.send_held(endpoint) } else { Ok(()) }
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         self.state.lock().endpoint.descriptor()
     }
 
     fn may_sleep(&self) -> Option<Duration> {
         let mut state = self.state.try_lock()?;
+        if state.others.holds {
+            return None;
+        }
         let most = if state.others.is_waiting { RETRY } else { Duration::MAX };
         state.endpoint.may_sleep().then_some(most)
     }
@@ -213,6 +227,9 @@ impl Link for OfiLink {
 impl State {
     fn poll(&mut self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         let State { endpoint, others } = self;
+        if others.holds {
+            others.send_held(endpoint)?;
+        }
         endpoint.poll(&mut |event| match event {
             Report::Message(words) => others.message(words, sink),
             Report::Written(data) => others.written(data, sink),
@@ -228,9 +245,8 @@ impl State {
     fn linger(&mut self) -> Result<()> {
         let deadline = clock::now_ns() + LINGER_NS;
         for rank in 0..self.others.peers.len() as Rank {
-            let Some(peer) = self.others.peer(rank).filter(|peer| !peer.is_gone()) else { continue };
-            let goodbye = Item::Bye(peer.posted);
-            self.others.send(&mut self.endpoint, rank, Outgoing::Message(frame(&goodbye, false)))?;
+            let posted = self.others.peer(rank).map_or(0, |peer| peer.posted);
+            self.others.say(&mut self.endpoint, rank, &Item::Bye(posted))?;
         }
         self.others.said_goodbye = true;
         // BOUND: the deadline.
@@ -250,150 +266,3 @@ impl Drop for OfiLink {
         }
     }
 }
-
-impl Others {
-    fn peer(&mut self, rank: Rank) -> Option<&mut FarPeer> {
-        self.peers.get_mut(rank as usize)?.as_mut()
-    }
-
-    fn post(&mut self, endpoint: &mut Endpoint, to: Rank, posted: Frame<'_>) -> Result<()> {
-        let Some(peer) = self.peer(to) else {
-            return Err(Error::internal(format!("a frame for rank {to}, which is not far")));
-        };
-        peer.posted += 1;
-        let item = Item::Line(posted.number, posted.body);
-        let outgoing = match posted.body {
-            Body::Data { bytes, .. } | Body::Arrival { payload: bytes, .. } if bytes.bytes() > SMALL => {
-                let frame = frame(&item, true);
-                Outgoing::Write { at: self.offset_of(bytes)?, bytes: bytes.bytes(), frame }
-            }
-            _ => Outgoing::Message(frame(&item, false)),
-        };
-        self.send(endpoint, to, outgoing)
-    }
-
-    /// Where bytes of this rank lie in the control segment.
-    fn offset_of(&self, bytes: Payload<'_>) -> Result<usize> {
-        let at = self.near.offset_of(bytes);
-        at.ok_or_else(|| Error::internal("a large frame whose bytes are not in the control segment"))
-    }
-
-    /// Sends something, or has it wait.
-    fn send(&mut self, endpoint: &mut Endpoint, to: Rank, outgoing: Outgoing) -> Result<()> {
-        let Some(peer) = self.peer(to) else { return Ok(()) };
-        if peer.is_gone() {
-            return Ok(());
-        }
-        if peer.queue.is_empty() && self.try_to_send(endpoint, to, &outgoing)? {
-            return Ok(());
-        }
-        self.is_waiting = true;
-        match self.peer(to).is_none_or(|peer| peer.enqueue(outgoing, MESSAGE)) {
-            true => Ok(()),
-            false => Err(Error::remote(format!(
-                "rank {to} takes in nothing, and too many messages wait for it; the rank or its network is faulty: make a new \
-                 communicator"
-            ))),
-        }
-    }
-
-    /// Hands something to the provider. False: it has no room now.
-    fn try_to_send(&mut self, endpoint: &mut Endpoint, to: Rank, outgoing: &Outgoing) -> Result<bool> {
-        let (rank, with_trailers) = (self.rank, self.with_trailers);
-        let layout = self.near.layout();
-        let (begin, trailers) = (layout.bytes_at(), layout.reserved() + rank as usize * TRAILERS * 8);
-        let sources = &self.sources;
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(Option::as_mut) else { return Ok(true) };
-        let header = MessageHeader { token: peer.address.token, from: rank, seen: peer.seen() };
-        let sent = match outgoing {
-            Outgoing::Message(frames) => endpoint.send(peer.id, &[&header.words()[..], frames].concat())?,
-            Outgoing::Write { at, bytes, frame } => {
-                if !peer.has_room() {
-                    return Ok(false);
-                }
-                let source = sources.iter().find(|(_, start, length)| {
-                    at.checked_sub(*start).is_some_and(|within| within + bytes <= *length)
-                });
-                let Some(&(memory, start, _)) = source else {
-                    return Err(Error::internal("a large frame of bytes that are not this rank's"));
-                };
-                let source = SourceRange { memory, at: at - start, bytes: *bytes };
-                let trailer = match with_trailers {
-                    true => trailer(peer.written, header, frame),
-                    false => Vec::new(),
-                };
-                let places = peer.places(*at, begin, trailers);
-                let sent = endpoint.write(peer.id, source, &trailer, places, peer.immediate(rank))?;
-                if sent {
-                    peer.written = peer.written.wrapping_add(1);
-                }
-                if sent && !with_trailers {
-                    let mut frames = peer::frame(&Item::OfWrite(peer.written.wrapping_sub(1)), false);
-                    frames.extend(frame);
-                    // It follows the write, before anything else that waits.
-                    peer.queue.push_front(Outgoing::Message(frames));
-                    self.is_waiting = true;
-                    return Ok(true);
-                }
-                sent
-            }
-        };
-        if sent {
-            peer.told = header.seen;
-        }
-        Ok(sent)
-    }
-
-    /// Sends what waits, as far as there is room.
-    fn send_waiting(&mut self, endpoint: &mut Endpoint) -> Result<()> {
-        self.is_waiting = false;
-        for rank in 0..self.peers.len() as Rank {
-            // BOUND: what waits.
-            while let Some(outgoing) = self.next_for(rank) {
-                if self.try_to_send(endpoint, rank, &outgoing)? {
-                    continue;
-                }
-                if let Some(peer) = self.peer(rank) {
-                    peer.queue.push_front(outgoing);
-                }
-                self.is_waiting = true;
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn next_for(&mut self, rank: Rank) -> Option<Outgoing> {
-        let peer = self.peer(rank)?;
-        if peer.lost.is_some() {
-            peer.queue.clear();
-        }
-        peer.queue.pop_front()
-    }
-
-    /// Does a peer that is alive have something to take in, or its word about it to send?
-    fn awaits_peers(&self) -> bool {
-        (0..).zip(&self.peers).any(|(rank, peer)| {
-            let awaited = peer.as_ref().is_some_and(|peer| !peer.is_gone() && !peer.goodbye_taken);
-            awaited && !self.mirror.life(rank).node.died()
-        })
-    }
-
-    /// Blames a peer to which sending has failed, if nothing was told of its end meanwhile.
-    #[cold]
-    fn check_lost(&self) -> Result<()> {
-        for (rank, peer) in (0..).zip(&self.peers) {
-            let Some((when, why)) = peer.as_ref().and_then(|peer| peer.lost.as_ref()) else { continue };
-            let life = self.mirror.life(rank);
-            let ended = life.node.died() || life.state.load(Ordering::Acquire) > ALIVE;
-            if !ended && clock::now_ns().saturating_sub(*when) > GRACE_NS {
-                return Err(Error::remote(format!(
-                    "the connection to rank {rank} was lost: {why}; check the network between the hosts, and make a new communicator"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-const _: () = assert!(1 + HEADER + LARGEST_FRAME <= TRAILER);

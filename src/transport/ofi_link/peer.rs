@@ -1,8 +1,9 @@
 //! One far peer, as this rank's link sees it: what waits to be sent to it, and what has come from it.
 
 use super::address::RankAddress;
-use super::wire::{self, HEADER, Item};
+use super::wire::{self, HEADER, Item, MessageHeader};
 use crate::sys::ofi::{PeerId, Place};
+use crate::types::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Writes from one rank to another that may be under way.
@@ -36,6 +37,8 @@ pub enum Outgoing {
 pub struct FarPeer {
     pub id: PeerId,
     pub address: RankAddress,
+    /// Frames that are held back, behind the words of a header.
+    pub held: Vec<u64>,
     /// What the provider had no room for, or what may not overtake that.
     pub queue: VecDeque<Outgoing>,
     /// Writes that were posted to it.
@@ -75,6 +78,7 @@ impl FarPeer {
         FarPeer {
             id,
             address,
+            held: vec![0; HEADER],
             queue: VecDeque::new(),
             written: 0,
             acknowledged: 0,
@@ -94,6 +98,16 @@ impl FarPeer {
     /// Nothing that this rank posts matters to it any more.
     pub fn is_gone(&self) -> bool {
         self.lost.is_some() || self.goodbye.is_some()
+    }
+
+    /// The header of a message to it from rank `from`.
+    pub fn header(&self, from: Rank) -> MessageHeader {
+        MessageHeader { token: self.address.token, from, seen: self.seen }
+    }
+
+    /// Takes what is held back, behind the words of a header.
+    pub fn take_held(&mut self) -> Vec<u64> {
+        std::mem::replace(&mut self.held, vec![0; HEADER])
     }
 
     /// Puts something at the end of the queue. False: the queue is as long as it may be.
@@ -182,13 +196,18 @@ impl FarPeer {
     }
 }
 
-/// The words of a trailer: the write's number, the length, and a message.
-pub fn trailer(number: u32, header: wire::MessageHeader, frame: &[u64]) -> Vec<u64> {
-    let words = HEADER + frame.len();
-    let mut trailer = vec![u64::from(number & NUMBERS) | (words as u64) << 32];
-    trailer.extend(header.words());
-    trailer.extend(frame);
-    trailer
+/// Writes a trailer: the write's number, the length, and a message. Returns its words.
+pub fn trailer<'a>(
+    words: &'a mut [u64; TRAILER],
+    number: u32,
+    header: MessageHeader,
+    frames: &[u64],
+) -> &'a [u64] {
+    let length = HEADER + frames.len();
+    words[0] = u64::from(number & NUMBERS) | (length as u64) << 32;
+    words[1..=HEADER].copy_from_slice(&header.words());
+    words[1 + HEADER..=length].copy_from_slice(frames);
+    &words[..=length]
 }
 
 /// Finds the message in a trailer, if it is that of this write.
@@ -254,8 +273,9 @@ mod tests {
 
     #[test]
     fn a_trailer_of_another_write_is_none() {
-        let header = wire::MessageHeader { token: 1, from: 2, seen: 3 };
-        let mut words = trailer(NUMBERS + 6, header, &[8, 9]);
+        let header = MessageHeader { token: 1, from: 2, seen: 3 };
+        let mut words = [0; TRAILER];
+        assert_eq!(trailer(&mut words, NUMBERS + 6, header, &[8, 9]).len(), 5);
         assert_eq!(message_in(&mut words, 5).map(|m| m.len()), Some(4));
         assert!(message_in(&mut words, 6).is_none() && message_in(&mut [], 0).is_none());
         words[0] = 5 | 99 << 32;

@@ -45,6 +45,9 @@ impl Link for Mortal {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
         if self.is_dead() { Ok(()) } else { self.link.post(to, frame) }
     }
+    fn flush(&self) -> Result<()> {
+        if self.is_dead() { Ok(()) } else { self.link.flush() }
+    }
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         if self.is_dead() { self.link.poll(&mut |_| ()) } else { self.link.poll(sink) }
     }

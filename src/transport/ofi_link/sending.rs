@@ -1,0 +1,260 @@
+//! What goes to far peers: frames are put together, held back, queued.
+
+use super::peer::{FarPeer, Outgoing, TRAILER, TRAILERS, trailer};
+use super::wire::{self, HEADER, Item, LARGEST_FRAME};
+use super::{GRACE_NS, MESSAGE, Others, SMALL};
+use crate::error::{Error, Result};
+use crate::memory::control::ALIVE;
+use crate::memory::view::Payload;
+use crate::sync::prim::Ordering;
+use crate::sys::clock;
+use crate::sys::ofi::{Endpoint, SourceRange};
+use crate::transport::link::{Body, Frame};
+use crate::types::Rank;
+
+/// Words of a trailer that frames may take.
+const TRAILING: usize = TRAILER - 1;
+const _: () = assert!(HEADER + LARGEST_FRAME <= TRAILING && HEADER + 2 + LARGEST_FRAME <= MESSAGE);
+
+impl Others {
+    pub(super) fn peer(&mut self, rank: Rank) -> Option<&mut FarPeer> {
+        self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    /// Sends a frame, or has it wait, or holds it back.
+    pub(super) fn post(&mut self, endpoint: &mut Endpoint, to: Rank, posted: Frame<'_>) -> Result<()> {
+        let Some(peer) = self.peer(to) else {
+            return Err(Error::internal(format!("a frame for rank {to}, which is not far")));
+        };
+        peer.posted += 1;
+        if peer.is_gone() {
+            return Ok(());
+        }
+        let (bytes, may_be_held) = match posted.body {
+            Body::Data { bytes, .. } | Body::Piece { bytes, .. } => (bytes, false),
+            Body::Arrival { payload, .. } => (payload, payload.is_empty()),
+            Body::Counter(_) => (Payload::EMPTY, true),
+            Body::Life(_) | Body::News(_) | Body::Taken(_) => (Payload::EMPTY, false),
+        };
+        let item = Item::Line(posted.number, posted.body);
+        if bytes.bytes() > SMALL {
+            return self.post_write(endpoint, to, &item, bytes);
+        }
+        let words = LARGEST_FRAME + bytes.bytes().div_ceil(8);
+        self.make_room(endpoint, to, MESSAGE - words)?;
+        let Some(peer) = self.peer(to) else { return Ok(()) };
+        wire::put(&mut peer.held, &item, false);
+        if may_be_held {
+            self.holds = true;
+            self.holds_arrival |= matches!(posted.body, Body::Arrival { .. });
+            return Ok(());
+        }
+        self.send_held_for(endpoint, to)
+    }
+
+    /// Sends something that is no frame of the rank's.
+    pub(super) fn say(&mut self, endpoint: &mut Endpoint, to: Rank, item: &Item<'_>) -> Result<()> {
+        self.make_room(endpoint, to, MESSAGE - LARGEST_FRAME)?;
+        let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone()) else { return Ok(()) };
+        wire::put(&mut peer.held, item, false);
+        self.send_held_for(endpoint, to)
+    }
+
+    /// Sends a frame whose bytes are written to their place.
+    fn post_write(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Rank,
+        item: &Item<'_>,
+        bytes: Payload<'_>,
+    ) -> Result<()> {
+        let at = self.near.offset_of(bytes);
+        let at =
+            at.ok_or_else(|| Error::internal("a large frame whose bytes are not in the control segment"))?;
+        self.make_room(endpoint, to, if self.with_trailers { TRAILING - LARGEST_FRAME } else { 0 })?;
+        let Some(peer) = self.peer(to) else { return Ok(()) };
+        wire::put(&mut peer.held, item, true);
+        let mut frames = peer.take_held();
+        let sent = peer.queue.is_empty() && self.write(endpoint, to, at, bytes.bytes(), &frames[HEADER..])?;
+        let Some(peer) = self.peer(to) else { return Ok(()) };
+        if sent {
+            // The allocation serves again.
+            frames.truncate(HEADER);
+            if peer.held.len() == HEADER {
+                peer.held = frames;
+            }
+            return Ok(());
+        }
+        let frame = frames.split_off(HEADER);
+        self.wait(to, Outgoing::Write { at, bytes: bytes.bytes(), frame })
+    }
+
+    /// Sends what is held back for a peer if it takes more than `most` words.
+    fn make_room(&mut self, endpoint: &mut Endpoint, to: Rank, most: usize) -> Result<()> {
+        match self.peer(to) {
+            Some(peer) if peer.held.len() > most.max(HEADER) => self.send_held_for(endpoint, to),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what is held back for any peer.
+    pub(super) fn send_held(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        (self.holds, self.holds_arrival) = (false, false);
+        for rank in 0..self.peers.len() as Rank {
+            self.send_held_for(endpoint, rank)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is held back for a peer, or has it wait.
+    fn send_held_for(&mut self, endpoint: &mut Endpoint, to: Rank) -> Result<()> {
+        let rank = self.rank;
+        let Some(peer) = self.peer(to).filter(|peer| peer.held.len() > HEADER) else { return Ok(()) };
+        if peer.lost.is_some() {
+            peer.held.truncate(HEADER);
+            return Ok(());
+        }
+        if peer.queue.is_empty() {
+            let header = peer.header(rank);
+            peer.held[..HEADER].copy_from_slice(&header.words());
+            if endpoint.send(peer.id, &peer.held)? {
+                peer.told = header.seen;
+                peer.held.truncate(HEADER);
+                return Ok(());
+            }
+        }
+        let frames = peer.take_held().split_off(HEADER);
+        self.wait(to, Outgoing::Message(frames))
+    }
+
+    /// Puts something into a peer's queue.
+    fn wait(&mut self, to: Rank, outgoing: Outgoing) -> Result<()> {
+        self.is_waiting = true;
+        match self.peer(to).is_none_or(|peer| peer.enqueue(outgoing, MESSAGE)) {
+            true => Ok(()),
+            false => Err(Error::remote(format!(
+                "rank {to} takes in nothing, and too many messages wait for it; the rank or its network is faulty: make a new \
+                 communicator"
+            ))),
+        }
+    }
+
+    /// Writes a range of the control segment to its place in a peer's mirror, with the frames that belong to it. False: not now.
+    fn write(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Rank,
+        at: usize,
+        bytes: usize,
+        frames: &[u64],
+    ) -> Result<bool> {
+        let (rank, with_trailers) = (self.rank, self.with_trailers);
+        let layout = self.near.layout();
+        let (begin, trailers) = (layout.bytes_at(), layout.reserved() + rank as usize * TRAILERS * 8);
+        let source = self.sources.iter().find(|(_, start, length)| {
+            at.checked_sub(*start).is_some_and(|within| within + bytes <= *length)
+        });
+        let Some(&(memory, start, _)) = source else {
+            return Err(Error::internal("a large frame of bytes that are not this rank's"));
+        };
+        let Some(peer) = self.peer(to) else { return Ok(true) };
+        if !peer.has_room() {
+            return Ok(false);
+        }
+        let (header, number) = (peer.header(rank), peer.written);
+        let mut words = [0; TRAILER];
+        let trailer = if with_trailers { trailer(&mut words, number, header, frames) } else { &[][..] };
+        let source = SourceRange { memory, at: at - start, bytes };
+        if !endpoint.write(
+            peer.id,
+            source,
+            trailer,
+            peer.places(at, begin, trailers),
+            peer.immediate(rank),
+        )? {
+            return Ok(false);
+        }
+        peer.written = number.wrapping_add(1);
+        if with_trailers {
+            peer.told = header.seen;
+            return Ok(true);
+        }
+        // What is behind the first of these belongs to the write. It goes before anything that waits: later writes may wait for it.
+        let mut words = Vec::new();
+        wire::put(&mut words, &Item::OfWrite(number), false);
+        words.extend(frames);
+        if !self.send_message(endpoint, to, &words)?
+            && let Some(peer) = self.peer(to)
+        {
+            peer.queue.push_front(Outgoing::Message(words));
+            self.is_waiting = true;
+        }
+        Ok(true)
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(super) fn send_waiting(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        self.is_waiting = false;
+        for rank in 0..self.peers.len() as Rank {
+            // BOUND: what waits.
+            while let Some(outgoing) = self.next_for(rank) {
+                let sent = match &outgoing {
+                    Outgoing::Message(frames) => self.send_message(endpoint, rank, frames)?,
+                    Outgoing::Write { at, bytes, frame } => self.write(endpoint, rank, *at, *bytes, frame)?,
+                };
+                if sent {
+                    continue;
+                }
+                if let Some(peer) = self.peer(rank) {
+                    peer.queue.push_front(outgoing);
+                }
+                self.is_waiting = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_message(&mut self, endpoint: &mut Endpoint, to: Rank, frames: &[u64]) -> Result<bool> {
+        let rank = self.rank;
+        let Some(peer) = self.peer(to) else { return Ok(true) };
+        let header = peer.header(rank);
+        let sent = endpoint.send(peer.id, &[&header.words()[..], frames].concat())?;
+        if sent {
+            peer.told = header.seen;
+        }
+        Ok(sent)
+    }
+
+    fn next_for(&mut self, rank: Rank) -> Option<Outgoing> {
+        let peer = self.peer(rank)?;
+        if peer.lost.is_some() {
+            peer.queue.clear();
+        }
+        peer.queue.pop_front()
+    }
+
+    /// Does a peer that is alive have something to take in, or its word about it to send?
+    pub(super) fn awaits_peers(&self) -> bool {
+        (0..).zip(&self.peers).any(|(rank, peer)| {
+            let awaited = peer.as_ref().is_some_and(|peer| !peer.is_gone() && !peer.goodbye_taken);
+            awaited && !self.mirror.life(rank).node.died()
+        })
+    }
+
+    /// Blames a peer to which sending has failed, if nothing was told of its end meanwhile.
+    #[cold]
+    pub(super) fn check_lost(&self) -> Result<()> {
+        for (rank, peer) in (0..).zip(&self.peers) {
+            let Some((when, why)) = peer.as_ref().and_then(|peer| peer.lost.as_ref()) else { continue };
+            let life = self.mirror.life(rank);
+            let ended = life.node.died() || life.state.load(Ordering::Acquire) > ALIVE;
+            if !ended && clock::now_ns().saturating_sub(*when) > GRACE_NS {
+                return Err(Error::remote(format!(
+                    "the connection to rank {rank} was lost: {why}; check the network between the hosts, and make a new communicator"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
