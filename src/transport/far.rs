@@ -14,7 +14,7 @@
 use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
-use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
+use super::link::{Body, Frame, Incoming, Link, News, OwnedBody};
 use super::pair::far::message_frame;
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -102,12 +102,12 @@ impl Far {
         Ok(Far { attendant, ranks })
     }
 
-    fn post(&self, to: Rank, body: Body<'_>) {
+    pub(super) fn post(&self, to: Rank, body: Body<'_>) {
         self.ranks.post(to, body);
         self.note_post();
     }
 
-    fn post_to_all(&self, body: Body<'_>) {
+    pub(super) fn post_to_all(&self, body: Body<'_>) {
         (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.ranks.post(r, body));
         self.note_post();
     }
@@ -345,59 +345,5 @@ impl Transport {
     /// Why far ranks cannot be heard any more, if that is so.
     pub(super) fn check_far(&self) -> Result<()> {
         self.far.as_ref().and_then(|far| far.broken.get()).map_or(Ok(()), |e| Err(e.clone()))
-    }
-
-    #[cold]
-    pub(super) fn arrive_far(&self, scope: &super::Scope, offer: &Offer, bytes: usize) {
-        let Some(far) = &self.far else { return };
-        let bytes = if offer.payload { bytes } else { 0 };
-        far.post_to_all(Body::Arrival {
-            seq: scope.seq,
-            args: scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack(),
-            count: scope.mine[1],
-            trail: scope.trail,
-            payload: self.control.payload(self.rank, scope.seq, bytes),
-        });
-    }
-
-    /// Sends a far rank a range of this rank's staging memory, and the program counter that makes it visible.
-    pub fn send_slot(&self, to: Rank, at: usize, bytes: usize, counter: u64) {
-        if let Some(far) = &self.far {
-            far.post(to, Body::Data { at, bytes: self.control.staging(self.rank, at, bytes), counter });
-        }
-    }
-
-    /// Sends a far rank this rank's program counter.
-    pub fn send_counter(&self, to: Rank, counter: u64) {
-        if let Some(far) = &self.far {
-            far.post(to, Body::Counter(counter));
-        }
-    }
-
-    /// Sends all far ranks this rank's program counter.
-    #[cold]
-    pub(super) fn send_counter_to_all(&self, counter: u64) {
-        if let Some(far) = &self.far {
-            far.post_to_all(Body::Counter(counter));
-        }
-    }
-
-    /// Sends all far ranks this rank's life line as it is now.
-    pub(super) fn send_life(&self) {
-        let Some(far) = &self.far else { return };
-        let life = self.control.life(self.rank);
-        far.post_to_all(Body::Life(LifeLine {
-            pid: life.pid.load(Ordering::Relaxed),
-            start: life.start.load(Ordering::Relaxed),
-            state: life.state.load(Ordering::Acquire),
-            failed_seq: life.failed_seq.load(Ordering::Relaxed),
-        }));
-    }
-
-    /// Sends all far ranks what this rank has stored in the header.
-    pub(super) fn send_news(&self, news: News) {
-        if let Some(far) = &self.far {
-            far.post_to_all(Body::News(news));
-        }
     }
 }

@@ -14,6 +14,7 @@ pub mod link;
 pub mod ofi_link;
 pub mod pace;
 pub mod pair;
+mod posting;
 pub mod single_copy;
 pub mod threads;
 pub mod transfers;

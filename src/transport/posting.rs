@@ -1,0 +1,63 @@
+//! What this rank sends to far ranks.
+
+use super::arrival::Offer;
+use super::link::{Body, LifeLine, News};
+use super::{Scope, Transport};
+use crate::sync::prim::Ordering;
+use crate::types::Rank;
+
+impl Transport {
+    #[cold]
+    pub(super) fn arrive_far(&self, scope: &Scope, offer: &Offer, bytes: usize) {
+        let Some(far) = &self.far else { return };
+        let bytes = if offer.payload { bytes } else { 0 };
+        far.post_to_all(Body::Arrival {
+            seq: scope.seq,
+            args: scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack(),
+            count: scope.mine[1],
+            trail: scope.trail,
+            payload: self.control.payload(self.rank, scope.seq, bytes),
+        });
+    }
+
+    /// Sends a far rank a range of this rank's staging memory, and the program counter that makes it visible.
+    pub fn send_slot(&self, to: Rank, at: usize, bytes: usize, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post(to, Body::Data { at, bytes: self.control.staging(self.rank, at, bytes), counter });
+        }
+    }
+
+    /// Sends a far rank this rank's program counter.
+    pub fn send_counter(&self, to: Rank, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post(to, Body::Counter(counter));
+        }
+    }
+
+    /// Sends all far ranks this rank's program counter.
+    #[cold]
+    pub(super) fn send_counter_to_all(&self, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post_to_all(Body::Counter(counter));
+        }
+    }
+
+    /// Sends all far ranks this rank's life line as it is now.
+    pub(super) fn send_life(&self) {
+        let Some(far) = &self.far else { return };
+        let life = self.control.life(self.rank);
+        far.post_to_all(Body::Life(LifeLine {
+            pid: life.pid.load(Ordering::Relaxed),
+            start: life.start.load(Ordering::Relaxed),
+            state: life.state.load(Ordering::Acquire),
+            failed_seq: life.failed_seq.load(Ordering::Relaxed),
+        }));
+    }
+
+    /// Sends all far ranks what this rank has stored in the header.
+    pub(super) fn send_news(&self, news: News) {
+        if let Some(far) = &self.far {
+            far.post_to_all(Body::News(news));
+        }
+    }
+}
