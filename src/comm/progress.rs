@@ -7,7 +7,7 @@
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::wait::{self, Neighbours};
 use crate::sys::cpu;
 use crate::sys::fork::{KEPT, PerFork};
@@ -27,6 +27,11 @@ pub(super) trait Drivable: Send + Sync {
     fn awaits(&self) -> Option<Awaits>;
     /// Tells whether nothing is queued.
     fn is_idle(&self) -> bool;
+    /// A thread waits for it.
+    fn attend(&self, thread: u64);
+    /// Calls a thread of its own for help, if it has more to do than `thread`, which waits for something else as well, can do alone.
+    /// Returns whether it has.
+    fn call_help(&self, thread: u64) -> bool;
     /// Whether it is listed; for this module alone.
     fn listed(&self) -> &Listed;
 }
@@ -89,23 +94,64 @@ pub(super) fn drive_once() {
 /// Goes on with what a thread asks for in a poll, once; at the first of some polls in a row that find it not to be over, with all
 /// that is listed, because that may have to be done before.
 pub(super) fn drive_polled(target: &dyn Drivable) {
-    if !is_on_machine() {
+    if is_on_machine() {
+        return;
+    }
+    target.go_on(0);
+    // BOUND: `HAND_OFFS`.
+    for _ in 0..HAND_OFFS {
+        match target.awaits() {
+            Some(Awaits::Ranks(transport, _)) if !transport.are_on_this_core() => {}
+            _ => break,
+        }
         target.go_on(0);
-        if !target.is_idle() && IN_VAIN.get().is_multiple_of(POLLS_A_LOOK) {
-            for work in busy(Some(target)) {
-                work.go_on(0);
-            }
+    }
+    if !target.is_idle() && IN_VAIN.get().is_multiple_of(POLLS_A_LOOK) {
+        let others = busy(Some(target));
+        call_help(target, &others);
+        for work in others {
+            work.go_on(0);
         }
     }
 }
 
+/// Notes who waits for `target`, and calls help for one of the `others`, if it has much to do.
+fn call_help(target: &dyn Drivable, others: &[Arc<dyn Drivable>]) {
+    target.attend(THREAD.with(|number| *number));
+    call_help_of(others.iter().cloned());
+}
+
+/// Calls help for one of these, if it has much to do and the calling thread alone waits for it.
+pub(super) fn call_help_of(mut others: impl Iterator<Item = Arc<dyn Drivable>>) {
+    let thread = THREAD.with(|number| *number);
+    others.any(|work| work.call_help(thread));
+}
+
+/// Goes on with all that is listed but one. Returns whether something of it is over.
+pub(super) fn drive_others(but: &dyn Drivable) -> bool {
+    let mut is_over = false;
+    for work in busy(Some(but)) {
+        work.go_on(0);
+        is_over |= work.is_idle();
+    }
+    is_over
+}
+
+/// The number of the next thread that waits for queued work.
+static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
+
 thread_local! {
+    /// A number of this thread.
+    static THREAD: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
     /// Polls of this thread in a row that have found what it asks for not to be over.
     static IN_VAIN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Polls in a row after which a thread lets others run at each further one, wherever they are.
 const POLLS_BEFORE_YIELD: u32 = 256;
+
+/// Looks of one poll at work that waits for ranks on other cores: each takes as long as a hand-off between two cores.
+const HAND_OFFS: u32 = 16;
 
 /// Polls in a row of which one looks at all that is listed: threads that poll for work of their own would get in each other's way.
 const POLLS_A_LOOK: u32 = 4;
@@ -149,6 +195,9 @@ pub(super) fn drive_until(
             return true;
         }
         let others = busy(target);
+        if let (Some(target), false) = (target, others.is_empty()) {
+            call_help(target, &others);
+        }
         let in_place_until = if may_wait && others.is_empty() { value } else { 0 };
         if target.is_some_and(|target| target.go_on(in_place_until) && ready()) {
             return true;

@@ -81,6 +81,8 @@ impl Identity {
 #[derive(Default)]
 pub(super) struct Identities {
     all: std::sync::OnceLock<Box<[Identity]>>,
+    /// The cores for this process, once somebody has asked.
+    cores: std::sync::OnceLock<u32>,
     /// When a wait is to look at /proc again, and at which rank it goes on.
     next_ns: AtomicU64,
     next: AtomicU64,
@@ -176,6 +178,12 @@ impl Transport {
     pub fn processes(&self) -> impl Iterator<Item = Option<u32>> {
         let near = (0..self.nranks).filter(|&rank| !self.is_far(rank));
         near.map(|rank| self.process(rank))
+    }
+
+    /// Returns how many of the host's cores there are for this process, if each process of the communicator gets as many.
+    pub fn cores_here(&self) -> u32 {
+        let processes = || self.processes().flatten().collect::<std::collections::BTreeSet<u32>>().len();
+        *self.identities.cores.get_or_init(|| (cpu::usable_cores() / processes().max(1)) as u32)
     }
 
     /// A rank's PID, where this process's /proc shows it.

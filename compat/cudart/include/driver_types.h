@@ -278,6 +278,15 @@ struct cudaMemsetParams {
     size_t height;
 };
 
+struct cudaKernelNodeParams {
+    void *func;
+    dim3 gridDim;
+    dim3 blockDim;
+    unsigned int sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+};
+
 struct cudaHostNodeParams {
     cudaHostFn_t fn;
     void *userData;

@@ -35,6 +35,8 @@ struct pennyCudaKernel {
     void *(*copy)(void **places);
     /* Frees copied arguments. */
     void (*drop)(void *arguments);
+    /* Tells where each of the copied arguments stands. */
+    void (*places)(void *arguments, void **places);
     int parameters;
 };
 
@@ -135,6 +137,13 @@ template <class... P, void (*function)(P...), class Body> struct Kernel<void (*)
     }
 
     static void *copy(void **places) { return copy(places, All()); }
+    template <int... numbers> static void tell(Arguments &arguments, void **places, Numbers<numbers...>) {
+        (void)arguments;
+        void *all[] = {const_cast<void *>(static_cast<const volatile void *>(&std::get<numbers>(arguments)))..., 0};
+        for (unsigned int i = 0; i < sizeof...(P); i++) places[i] = all[i];
+    }
+
+    static void places(void *arguments, void **at) { tell(*static_cast<Arguments *>(arguments), at, All()); }
     static void drop(void *arguments) { delete static_cast<Arguments *>(arguments); }
 
     static void run(const void *arguments, pennyCudaBlock *block) {
@@ -158,7 +167,8 @@ template <class... P, void (*function)(P...), class Body> struct Kernel<void (*)
 };
 template <class... P, void (*function)(P...), class Body>
 const pennyCudaKernel Kernel<void (*)(P...), function, Body>::description = {
-    sizeof(pennyCudaKernel), name(), reinterpret_cast<void (*)()>(function), run, copy, drop, sizeof...(P)};
+    sizeof(pennyCudaKernel), name(), reinterpret_cast<void (*)()>(function), run, copy, drop, places,
+    sizeof...(P)};
 template <class... P, void (*function)(P...), class Body>
 const int Kernel<void (*)(P...), function, Body>::registered = pennyCudaRegisterKernel(&description);
 

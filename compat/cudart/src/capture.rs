@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 
 use crate::codes;
+use crate::event::Event;
 use crate::graph::Graph;
 use crate::guard::{Result, fault};
 use crate::handles::lock;
@@ -36,6 +37,12 @@ pub enum Step {
     Operation(Operation),
     /// A call of a library beside this one.
     Foreign(Arc<Foreign>),
+    /// The steps of a graph.
+    Graph(Arc<Graph>),
+    /// Records an event.
+    Record(Arc<Event>),
+    /// Waits for an event.
+    Wait(Arc<Event>),
     /// Nothing.
     Empty,
 }

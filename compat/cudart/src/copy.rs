@@ -31,6 +31,11 @@ pub fn row(dst: *mut c_void, src: *const c_void, count: usize, kind: c_int) -> R
     Operation::copy(block(dst, count), block(src, count), count, 1)
 }
 
+/// Returns an operation that sets rows to a byte.
+fn set(at: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> Result<Operation> {
+    Operation::set(block(at, pitch), u32::from(value as u8), 1, width, height)
+}
+
 /// Does an operation when everything before it on the legacy stream is over.
 pub fn now(operation: &Operation) -> Result<()> {
     refuse_in_host_function()?;
@@ -92,23 +97,23 @@ cuda_api! {
 
     /// Sets bytes, on the legacy stream.
     fn cudaMemset(devPtr: *mut c_void, value: c_int, count: usize) {
-        stream::find(LEGACY)?.run(Operation::set(block(devPtr, count), value, count, 1)?)
+        stream::find(LEGACY)?.run(set(devPtr, count, value, count, 1)?)
     }
 
     /// Sets bytes in the stream's turn.
     fn cudaMemsetAsync(devPtr: *mut c_void, value: c_int, count: usize, stream: Handle) {
-        stream::find(stream)?.run(Operation::set(block(devPtr, count), value, count, 1)?)
+        stream::find(stream)?.run(set(devPtr, count, value, count, 1)?)
     }
 
     /// Sets rows of bytes, on the legacy stream.
     fn cudaMemset2D(devPtr: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) {
-        stream::find(LEGACY)?.run(Operation::set(block(devPtr, pitch), value, width, height)?)
+        stream::find(LEGACY)?.run(set(devPtr, pitch, value, width, height)?)
     }
 
     /// Sets rows of bytes in the stream's turn.
     fn cudaMemset2DAsync(
         devPtr: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize, stream: Handle,
     ) {
-        stream::find(stream)?.run(Operation::set(block(devPtr, pitch), value, width, height)?)
+        stream::find(stream)?.run(set(devPtr, pitch, value, width, height)?)
     }
 }

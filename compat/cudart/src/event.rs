@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::{Arc, Mutex};
 
-use crate::capture::{self, Moment};
-use crate::guard::{Result, cuda_api, fault, invalid, place, unsupported};
+use crate::capture::{self, Moment, Step};
+use crate::guard::{Result, cuda_api, fault, invalid, place};
 use crate::handles::{self, Handle, Table, lock};
 use crate::operation::refuse_in_host_function;
 use crate::penny::{PennyEvent, is_pending};
+use crate::stream::Stream;
 use crate::{codes, device, fork, order, stream};
 
 /// The thread that waits may sleep. It may here in any case.
@@ -20,7 +21,8 @@ const INTERPROCESS: c_uint = 4;
 const EXTERNAL: c_uint = 1;
 
 /// An event.
-struct Event {
+pub struct Event {
+    number: usize,
     penny: PennyEvent,
     device: c_int,
     flags: c_uint,
@@ -62,12 +64,35 @@ impl Event {
         )
     }
 
+    /// Returns its handle's number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Records it on a stream, whose order is locked.
+    pub fn record_on(&self, stream: &Stream) -> Result<()> {
+        order::follow(stream)?;
+        self.penny.record(Some(stream.penny))?;
+        *lock(&self.recorded) = Recorded::OnStream;
+        Ok(())
+    }
+
+    /// Makes a stream, whose order is locked, wait for it.
+    pub fn await_on(&self, stream: &Stream) -> Result<()> {
+        if is_pending(&self.penny.query()) {
+            order::follow(stream)?;
+            stream.penny.wait(self.penny)?;
+        }
+        Ok(())
+    }
+
     fn is_recorded(&self) -> bool {
         matches!(&*lock(&self.recorded), Recorded::OnStream)
     }
 }
 
-fn find(event: Handle) -> Result<Arc<Event>> {
+/// Returns the event of a handle.
+pub fn find(event: Handle) -> Result<Arc<Event>> {
     match EVENTS.get(event) {
         Some(found) if found.generation == fork::generation() => Ok(found),
         Some(_) => fault(
@@ -91,6 +116,7 @@ fn create(at: *mut Handle, flags: c_uint) -> Result<()> {
     }
     let number = handles::fresh();
     let event = Event {
+        number,
         penny: PennyEvent::create()?,
         device: device::current()?,
         flags,
@@ -117,18 +143,15 @@ fn record(event: Handle, on: Handle, flags: c_uint) -> Result<()> {
             ),
         );
     }
+    if flags & EXTERNAL != 0 && capture::record(&stream, || Step::Record(event.clone()))? {
+        return Ok(());
+    }
     if let Some(moment) = capture::moment(&stream)? {
-        if flags & EXTERNAL != 0 {
-            return unsupported("events are no nodes of graphs here; pass cudaEventRecordDefault");
-        }
         *lock(&event.recorded) = Recorded::InCapture(moment);
         return Ok(());
     }
     let _order = lock(&stream.order);
-    order::follow(&stream)?;
-    event.penny.record(Some(stream.penny))?;
-    *lock(&event.recorded) = Recorded::OnStream;
-    Ok(())
+    event.record_on(&stream)
 }
 
 /// Destroys the events of a device.
@@ -215,18 +238,14 @@ cuda_api! {
         if flags & !EXTERNAL != 0 {
             return invalid(format!("flags is {flags}; pass cudaEventWaitDefault"));
         }
-        if flags & EXTERNAL != 0 && capture::of(&stream).is_some() {
-            return unsupported("waits for events are no nodes of graphs here; pass cudaEventWaitDefault");
+        if flags & EXTERNAL != 0 && capture::record(&stream, || Step::Wait(event.clone()))? {
+            return Ok(());
         }
         if capture::wait(&stream, event.moment())? {
             return Ok(());
         }
         capture::refuse_implied(&stream)?;
-        if is_pending(&event.penny.query()) {
-            let _order = lock(&stream.order);
-            order::follow(&stream)?;
-            stream.penny.wait(event.penny)?;
-        }
-        Ok(())
+        let _order = lock(&stream.order);
+        event.await_on(&stream)
     }
 }

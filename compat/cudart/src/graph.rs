@@ -1,25 +1,49 @@
-//! Graphs: steps that were recorded, and can be repeated.
+//! Graphs: nodes with steps, which a program captures or adds one by one, and repeats.
+//!
+//! ```text
+//!     Graph         nodes: a number, a step, the nodes before it
+//!     Executable    a copy of a graph with the same numbers, and its steps as one sequence that the edges allow
+//! ```
+//!
+//! A node that was captured comes after the one that was captured before it. A child graph is a step that has a graph of its own.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 use std::sync::{Arc, Mutex};
 
-use crate::capture::{self, MODE, RELAXED, Step};
+use crate::capture::{self, Step};
 use crate::codes;
-use crate::guard::{Result, cuda_api, fault, invalid, place, set_if_wanted, unsupported};
+use crate::guard::{Result, cuda_api, fault, invalid, place, unsupported};
 use crate::handles::{self, Handle, Table, lock};
-use crate::operation::{Block, Call, HostFunction, Operation};
+use crate::operation::Operation;
 use crate::stream;
 
-/// A graph that a program holds: steps with the numbers of their nodes.
+/// A graph that a program holds.
 pub struct Graph {
     pub number: usize,
-    steps: Mutex<Vec<(usize, Step)>>,
+    pub nodes: Mutex<Vec<Node>>,
 }
 
-/// A graph that can be launched: the steps as they were when it was instantiated.
-struct Executable {
+/// A node of a graph.
+#[derive(Clone)]
+pub struct Node {
+    pub number: usize,
+    pub step: Step,
+    /// The nodes that come before it.
+    pub after: BTreeSet<usize>,
+    /// The node of which it is a clone, or itself.
+    pub original: usize,
+}
+
+/// A graph that can be launched.
+pub struct Executable {
     flags: c_ulonglong,
-    steps: Mutex<Arc<Vec<Step>>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    graph: Arc<Graph>,
+    steps: Arc<Vec<Step>>,
 }
 
 static GRAPHS: Table<Graph> = Table::new();
@@ -28,29 +52,165 @@ static EXECUTABLES: Table<Executable> = Table::new();
 impl Graph {
     /// Makes an empty graph.
     pub fn create() -> Arc<Graph> {
-        let graph = Arc::new(Graph { number: handles::fresh(), steps: Mutex::default() });
+        Graph::of(Vec::new())
+    }
+
+    fn of(nodes: Vec<Node>) -> Arc<Graph> {
+        let graph = Arc::new(Graph { number: handles::fresh(), nodes: Mutex::new(nodes) });
         GRAPHS.insert(graph.number, graph.clone());
         graph
     }
 
+    /// Adds a step that was captured: it comes after the last.
+    pub fn add(&self, step: Step) {
+        let after = lock(&self.nodes).last().map(|last| last.number).into_iter().collect();
+        self.add_after(step, after);
+    }
+
     /// Adds a step; the number of its node.
-    pub fn add(&self, step: Step) -> usize {
+    pub fn add_after(&self, step: Step, after: BTreeSet<usize>) -> usize {
         let number = handles::fresh();
-        lock(&self.steps).push((number, step));
+        lock(&self.nodes).push(Node { number, step, after, original: number });
         number
     }
 
-    /// Takes the graph's handle away.
+    /// Takes the handles of the graph and of its children away.
     pub fn destroy(&self) {
         GRAPHS.remove(handles::to_c(self.number));
+        for node in lock(&self.nodes).iter() {
+            if let Step::Graph(child) = &node.step {
+                child.destroy();
+            }
+        }
     }
 
-    fn steps(&self) -> Vec<Step> {
-        lock(&self.steps).iter().map(|(_, step)| step.clone()).collect()
+    /// Returns a graph of its own with the same steps and edges, whose nodes have numbers of their own.
+    pub fn copy(&self) -> Arc<Graph> {
+        let mut nodes = lock(&self.nodes).clone();
+        let numbers: BTreeMap<usize, usize> =
+            nodes.iter().map(|node| (node.number, handles::fresh())).collect();
+        for node in &mut nodes {
+            node.original = node.number;
+            node.number = numbers[&node.number];
+            node.after = node.after.iter().map(|before| numbers[before]).collect();
+            if let Step::Graph(child) = &node.step {
+                node.step = Step::Graph(child.copy());
+            }
+        }
+        Graph::of(nodes)
+    }
+
+    /// Returns a copy whose nodes have the same numbers, without a handle.
+    fn snapshot(&self) -> Arc<Graph> {
+        let mut nodes = lock(&self.nodes).clone();
+        for node in &mut nodes {
+            if let Step::Graph(child) = &node.step {
+                node.step = Step::Graph(child.snapshot());
+            }
+        }
+        Arc::new(Graph { number: 0, nodes: Mutex::new(nodes) })
+    }
+
+    /// Appends its steps, those of its children in their places, in an order that its edges allow: that of their addition, as far as
+    /// they do.
+    fn sequence(&self, steps: &mut Vec<Step>) -> Result<()> {
+        let mut nodes = lock(&self.nodes).clone();
+        let mut over = BTreeSet::new();
+        // BOUND: each round takes a node out, or ends.
+        while !nodes.is_empty() {
+            let mut later = Vec::new();
+            let before = nodes.len();
+            for node in nodes {
+                if !node.after.is_subset(&over) {
+                    later.push(node);
+                    continue;
+                }
+                over.insert(node.number);
+                match node.step {
+                    Step::Graph(child) => child.sequence(steps)?,
+                    step => steps.push(step),
+                }
+            }
+            if later.len() == before {
+                return invalid(
+                    "graph has nodes that come after each other in a circle; remove an edge of it",
+                );
+            }
+            nodes = later;
+        }
+        Ok(())
+    }
+
+    /// Takes the steps of another graph that has the same kinds of nodes in the same order. Returns whether it has.
+    fn take_steps(&self, other: &Graph) -> bool {
+        let mut mine = lock(&self.nodes);
+        let theirs = lock(&other.nodes);
+        let is_alike = mine.len() == theirs.len()
+            && mine.iter_mut().zip(theirs.iter()).all(|(mine, theirs)| match (&mine.step, &theirs.step) {
+                (Step::Graph(mine), Step::Graph(theirs)) => mine.take_steps(theirs),
+                (mine, theirs) => kind(mine) == kind(theirs),
+            });
+        if is_alike {
+            for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+                if !matches!(mine.step, Step::Graph(_)) {
+                    mine.step = theirs.step.clone();
+                }
+            }
+        }
+        is_alike
+    }
+
+    /// Does something with the node of a number, here or in a child.
+    fn with_node(&self, number: usize, act: &mut dyn FnMut(&mut Node) -> Result<()>) -> Option<Result<()>> {
+        for node in lock(&self.nodes).iter_mut() {
+            if node.number == number {
+                return Some(act(node));
+            }
+            if let Step::Graph(child) = &node.step
+                && let Some(done) = child.with_node(number, act)
+            {
+                return Some(done);
+            }
+        }
+        None
     }
 }
 
-fn find(graph: Handle) -> Result<Arc<Graph>> {
+impl Executable {
+    /// Gives a node another step of the same kind.
+    pub fn set(&self, node: Handle, step: Step) -> Result<()> {
+        let mut state = lock(&self.state);
+        let (mut step, graph) = (Some(step), state.graph.snapshot());
+        let set = graph.with_node(node.addr(), &mut |node| replace(node, step.take()));
+        set.unwrap_or_else(|| invalid("node is not a node of the graph that graphExec was made of"))?;
+        let mut steps = Vec::new();
+        graph.sequence(&mut steps)?;
+        *state = State { graph, steps: Arc::new(steps) };
+        Ok(())
+    }
+
+    fn steps(&self) -> Arc<Vec<Step>> {
+        lock(&self.state).steps.clone()
+    }
+}
+
+/// Gives a node another step of the same kind.
+fn replace(node: &mut Node, step: Option<Step>) -> Result<()> {
+    let Some(step) = step.filter(|step| kind(step) == kind(&node.step)) else {
+        return invalid("node is of another kind; pass a node that was added by the function of this name");
+    };
+    if let (Step::Graph(old), Step::Graph(new)) = (&node.step, &step) {
+        if !old.take_steps(new) {
+            return invalid("childGraph has other nodes than the child of node; pass one with the same");
+        }
+        return Ok(());
+    }
+    node.step = step;
+    Ok(())
+}
+
+/// Returns the graph of a handle.
+pub fn find(graph: Handle) -> Result<Arc<Graph>> {
     match GRAPHS.get(graph) {
         Some(found) => Ok(found),
         None => {
@@ -59,126 +219,61 @@ fn find(graph: Handle) -> Result<Arc<Graph>> {
     }
 }
 
-fn find_executable(graph: Handle) -> Result<Arc<Executable>> {
+/// Returns the executable graph of a handle.
+pub fn find_executable(graph: Handle) -> Result<Arc<Executable>> {
     match EXECUTABLES.get(graph) {
         Some(found) => Ok(found),
         None => invalid("graphExec is not a live executable graph; make one with cudaGraphInstantiate"),
     }
 }
 
+/// Returns the graph of a node, and the node as it is.
+pub fn node(handle: Handle) -> Result<(Arc<Graph>, Node)> {
+    for (_, graph) in GRAPHS.all() {
+        let found = lock(&graph.nodes).iter().find(|node| node.number == handle.addr()).cloned();
+        if let Some(node) = found {
+            return Ok((graph, node));
+        }
+    }
+    invalid("node is not a node of a live graph")
+}
+
+/// Gives a node of a graph another step of the same kind.
+pub fn set(handle: Handle, step: Step) -> Result<()> {
+    let (graph, _) = node(handle)?;
+    let mut step = Some(step);
+    let set = graph.with_node(handle.addr(), &mut |node| replace(node, step.take()));
+    set.unwrap_or_else(|| invalid("node is not a node of a live graph"))
+}
+
 fn instantiate(at: *mut Handle, graph: Handle, flags: c_ulonglong) -> Result<()> {
     let at = place(at, "pGraphExec")?;
-    let steps = Mutex::new(Arc::new(find(graph)?.steps()));
+    let (graph, mut steps) = (find(graph)?.snapshot(), Vec::new());
+    graph.sequence(&mut steps)?;
+    let state = Mutex::new(State { graph, steps: Arc::new(steps) });
     let number = handles::fresh();
-    EXECUTABLES.insert(number, Arc::new(Executable { flags, steps }));
+    EXECUTABLES.insert(number, Arc::new(Executable { flags, state }));
     at.set(handles::to_c(number));
     Ok(())
 }
 
-/// Adds a node that a program describes. Its dependencies were added before it, so they also run before it.
-fn add(at: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, step: Step) -> Result<()> {
-    let at = place(at, "pGraphNode")?;
-    if count > 0 && dependencies.is_null() {
-        return invalid("pDependencies is NULL; pass as many nodes as numDependencies says");
-    }
-    let graph = find(graph)?;
-    {
-        let steps = lock(&graph.steps);
-        for i in 0..count {
-            // SAFETY: the program promises `count` nodes at a place that is not NULL.
-            let node = unsafe { dependencies.add(i).read_unaligned() };
-            if !steps.iter().any(|(number, _)| *number == node.addr()) {
-                return invalid(format!("pDependencies[{i}] is not a node of graph"));
-            }
-        }
-    }
-    at.set(handles::to_c(graph.add(step)));
-    Ok(())
-}
-
-fn kind(step: &Step) -> c_int {
+/// Returns the number of a step's kind, as cudaGraphNodeType has it.
+pub fn kind(step: &Step) -> c_int {
     match step {
         Step::Operation(Operation::Copy { .. }) => 1,
         Step::Operation(Operation::Set { .. }) => 2,
         Step::Operation(Operation::Call(_)) => 3,
         Step::Operation(Operation::Free(_)) => 11,
+        Step::Graph(_) => 4,
         Step::Empty => 5,
+        Step::Wait(_) => 6,
+        Step::Record(_) => 7,
         // A program that asks sees what it would see of NCCL: a kernel.
         Step::Foreign(_) | Step::Operation(Operation::Kernel(..)) => 0,
     }
 }
 
-fn info(
-    stream: Handle,
-    status: *mut c_int,
-    id: *mut c_ulonglong,
-    graph: *mut Handle,
-    dependencies: *mut *const Handle,
-    count: *mut usize,
-) -> Result<()> {
-    let at = place(status, "captureStatus_out")?;
-    let (status, capture) = capture::status(&*stream::find(stream)?)?;
-    at.set(status);
-    if let Some(capture) = capture {
-        set_if_wanted(id, capture.id as c_ulonglong);
-        set_if_wanted(graph, handles::to_c(capture.graph.number));
-    }
-    set_if_wanted(dependencies, std::ptr::null());
-    set_if_wanted(count, 0);
-    Ok(())
-}
-
 cuda_api! {
-    /// Begins to record the stream's operations.
-    fn cudaStreamBeginCapture(stream: Handle, mode: c_int) {
-        capture::begin(&stream::find(stream)?, mode)
-    }
-
-    /// Ends the recording; the graph of what was recorded.
-    fn cudaStreamEndCapture(stream: Handle, pGraph: *mut Handle) {
-        let at = place(pGraph, "pGraph")?;
-        match capture::end(&stream::find(stream)?) {
-            Ok(graph) => at.set(handles::to_c(graph.number)),
-            Err(fault) => {
-                at.set(std::ptr::null_mut());
-                return Err(fault);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells whether the stream's operations are recorded.
-    fn cudaStreamIsCapturing(stream: Handle, pCaptureStatus: *mut c_int) {
-        let at = place(pCaptureStatus, "pCaptureStatus")?;
-        at.set(capture::status(&*stream::find(stream)?)?.0);
-        Ok(())
-    }
-
-    /// Tells about the recording of a stream.
-    fn cudaStreamGetCaptureInfo(stream: Handle, status: *mut c_int, id: *mut c_ulonglong) {
-        let none = std::ptr::null_mut();
-        info(stream, status, id, none, std::ptr::null_mut(), std::ptr::null_mut())
-    }
-
-    /// Tells about the recording of a stream. There are no dependencies to be told: steps run in their order.
-    fn cudaStreamGetCaptureInfo_v2(
-        stream: Handle, status: *mut c_int, id: *mut c_ulonglong, graph: *mut Handle,
-        dependencies: *mut *const Handle, numDependencies: *mut usize,
-    ) {
-        info(stream, status, id, graph, dependencies, numDependencies)
-    }
-
-    /// Exchanges the thread's mode, which has no effect here: no call is refused because another thread captures.
-    fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) {
-        let at = place(mode, "mode")?;
-        let wanted = at.get();
-        if !(0..=RELAXED).contains(&wanted) {
-            return invalid(format!("*mode is {wanted}; pass a cudaStreamCaptureMode"));
-        }
-        at.set(MODE.replace(wanted));
-        Ok(())
-    }
-
     /// Makes an empty graph.
     fn cudaGraphCreate(pGraph: *mut Handle, flags: c_uint) {
         let at = place(pGraph, "pGraph")?;
@@ -192,10 +287,7 @@ cuda_api! {
     /// Makes a graph with the same steps.
     fn cudaGraphClone(pGraphClone: *mut Handle, originalGraph: Handle) {
         let at = place(pGraphClone, "pGraphClone")?;
-        let original = find(originalGraph)?;
-        let clone = Graph::create();
-        original.steps().into_iter().for_each(|step| { clone.add(step); });
-        at.set(handles::to_c(clone.number));
+        at.set(handles::to_c(find(originalGraph)?.copy().number));
         Ok(())
     }
 
@@ -225,7 +317,7 @@ cuda_api! {
     /// Queues the steps of a graph, one after another; on a captured stream they are recorded. If a call of another library is refused,
     /// the steps before it are queued, and those after it are not.
     fn cudaGraphLaunch(graphExec: Handle, stream: Handle) {
-        let steps = lock(&find_executable(graphExec)?.steps).clone();
+        let steps = find_executable(graphExec)?.steps();
         let stream = stream::find(stream)?;
         for step in steps.iter() {
             if !capture::record(&stream, || step.clone())? {
@@ -245,10 +337,11 @@ cuda_api! {
     fn cudaGraphExecUpdate(graphExec: Handle, graph: Handle, resultInfo: *mut UpdateResult) {
         let at = place(resultInfo, "resultInfo")?;
         let executable = find_executable(graphExec)?;
-        let steps = find(graph)?.steps();
-        let mut present = lock(&executable.steps);
-        let is_alike = steps.len() == present.len()
-            && steps.iter().zip(present.iter()).all(|(new, old)| kind(new) == kind(old));
+        let graph = find(graph)?;
+        let mut state = lock(&executable.state);
+        // What is launched meanwhile has the steps of before.
+        let (taking, mut steps) = (state.graph.snapshot(), Vec::new());
+        let is_alike = taking.take_steps(&graph.snapshot());
         let none = std::ptr::null_mut();
         at.set(UpdateResult { result: if is_alike { 0 } else { 2 }, node: none, from: none });
         if !is_alike {
@@ -257,7 +350,8 @@ cuda_api! {
                 "graph has other steps than graphExec; instantiate it anew",
             );
         }
-        *present = Arc::new(steps);
+        taking.sequence(&mut steps)?;
+        *state = State { graph: taking, steps: Arc::new(steps) };
         Ok(())
     }
 
@@ -271,91 +365,16 @@ cuda_api! {
     /// Tells how many nodes a graph has, and which.
     fn cudaGraphGetNodes(graph: Handle, nodes: *mut Handle, numNodes: *mut usize) {
         let at = place(numNodes, "numNodes")?;
-        let graph = find(graph)?;
-        let steps = lock(&graph.steps);
-        if nodes.is_null() {
-            at.set(steps.len());
-            return Ok(());
-        }
-        let room = at.get();
-        for i in 0..room {
-            let node = steps.get(i).map_or(std::ptr::null_mut(), |(number, _)| handles::to_c(*number));
-            // SAFETY: the program promises `*numNodes` places at an address that is not NULL.
-            unsafe { nodes.add(i).write_unaligned(node) };
-        }
-        at.set(room.min(steps.len()));
+        let nodes_of = lock(&find(graph)?.nodes).iter().map(|node| node.number).collect::<Vec<_>>();
+        crate::nodes::list(&nodes_of, nodes, at);
         Ok(())
     }
 
     /// Tells what a node does.
-    fn cudaGraphNodeGetType(node: Handle, pType: *mut c_int) {
+    fn cudaGraphNodeGetType(handle: Handle, pType: *mut c_int) {
         let at = place(pType, "pType")?;
-        for (_, graph) in GRAPHS.all() {
-            if let Some((_, step)) = lock(&graph.steps).iter().find(|(number, _)| *number == node.addr()) {
-                at.set(kind(step));
-                return Ok(());
-            }
-        }
-        invalid("node is not a node of a live graph")
-    }
-
-    /// Adds a node that does nothing.
-    fn cudaGraphAddEmptyNode(
-        pGraphNode: *mut Handle, graph: Handle, pDependencies: *const Handle, numDependencies: usize,
-    ) {
-        add(pGraphNode, graph, pDependencies, numDependencies, Step::Empty)
-    }
-
-    /// Adds a call of a function of the program.
-    fn cudaGraphAddHostNode(
-        pGraphNode: *mut Handle, graph: Handle, pDependencies: *const Handle, numDependencies: usize,
-        pNodeParams: *const HostNode,
-    ) {
-        let node = crate::guard::read(pNodeParams, "pNodeParams")?;
-        let Some(function) = node.function else { return invalid("pNodeParams->fn is NULL; pass a function") };
-        let call = Call::Host(function, node.data.expose_provenance());
-        add(pGraphNode, graph, pDependencies, numDependencies, Step::Operation(Operation::Call(call)))
-    }
-
-    /// Adds a copy.
-    fn cudaGraphAddMemcpyNode1D(
-        pGraphNode: *mut Handle, graph: Handle, pDependencies: *const Handle, numDependencies: usize,
-        dst: *mut c_void, src: *const c_void, count: usize, _kind: c_int,
-    ) {
-        let (to, from) = (dst.expose_provenance(), src.expose_provenance());
-        let copy = Operation::copy(Block { at: to, pitch: 0 }, Block { at: from, pitch: 0 }, count, 1)?;
-        add(pGraphNode, graph, pDependencies, numDependencies, Step::Operation(copy))
-    }
-
-    /// Adds a set of memory.
-    fn cudaGraphAddMemsetNode(
-        pGraphNode: *mut Handle, graph: Handle, pDependencies: *const Handle, numDependencies: usize,
-        pMemsetParams: *const MemsetNode,
-    ) {
-        let node = crate::guard::read(pMemsetParams, "pMemsetParams")?;
-        let bytes = node.value.to_le_bytes();
-        let Some(element) = bytes.get(..node.element as usize).filter(|_| matches!(node.element, 1 | 2 | 4)) else {
-            return invalid(format!("pMemsetParams->elementSize is {}; pass 1, 2 or 4", node.element));
-        };
-        if element.iter().any(|byte| *byte != element[0]) {
-            return unsupported(format!(
-                "pMemsetParams->value is {:#x}, whose {} bytes differ; add a host node that writes it with cudaGraphAddHostNode",
-                node.value, node.element
-            ));
-        }
-        let Some(width) = node.width.checked_mul(node.element as usize) else {
-            return invalid(format!("pMemsetParams->width is {}, more than memory can hold", node.width));
-        };
-        let at = Block { at: node.at.expose_provenance(), pitch: node.pitch };
-        let set = Operation::set(at, element[0].into(), width, node.height)?;
-        add(pGraphNode, graph, pDependencies, numDependencies, Step::Operation(set))
-    }
-
-    /// Refuses a kernel.
-    fn cudaGraphAddKernelNode(
-        _node: *mut Handle, _graph: Handle, _dependencies: *const Handle, _count: usize, _params: *const c_void,
-    ) {
-        unsupported("no kernel is added by itself; capture its launch with cudaStreamBeginCapture")
+        at.set(kind(&node(handle)?.1.step));
+        Ok(())
     }
 
     /// Refuses to write a drawing of the graph.
@@ -363,28 +382,6 @@ cuda_api! {
         find(graph)?;
         unsupported("graphs are not drawn")
     }
-}
-
-/// What a function of the program is added with.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct HostNode {
-    function: HostFunction,
-    data: *mut c_void,
-}
-
-/// What a set of memory is added with.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct MemsetNode {
-    at: *mut c_void,
-    pitch: usize,
-    value: c_uint,
-    /// Bytes of an element.
-    element: c_uint,
-    /// Elements of a row.
-    width: usize,
-    height: usize,
 }
 
 /// What an update of an executable graph came to.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::catch_unwind;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use crate::grid::Block;
 use crate::guard::{Result, fault, invalid};
@@ -20,6 +20,7 @@ pub struct Description {
     run: unsafe extern "C" fn(*const c_void, *mut Block),
     copy: unsafe extern "C" fn(*mut *mut c_void) -> *mut c_void,
     drop: unsafe extern "C" fn(*mut c_void),
+    places: unsafe extern "C" fn(*mut c_void, *mut *mut c_void),
     parameters: c_int,
 }
 
@@ -45,6 +46,8 @@ static KERNELS: Mutex<BTreeMap<usize, Known>> = Mutex::new(BTreeMap::new());
 pub struct Call {
     kernel: Kernel,
     arguments: usize,
+    /// The addresses of the arguments, for a program that has asked.
+    places: OnceLock<Box<[usize]>>,
 }
 
 impl Kernel {
@@ -77,7 +80,7 @@ fn named(text: &str) -> &str {
 impl Call {
     /// Takes arguments that the kernel's own code has copied.
     fn owning(kernel: Kernel, arguments: *mut c_void) -> Call {
-        Call { kernel, arguments: arguments.expose_provenance() }
+        Call { kernel, arguments: arguments.expose_provenance(), places: OnceLock::new() }
     }
 
     /// Copies arguments that stand at these places.
@@ -102,6 +105,27 @@ impl Call {
     /// Returns the name of the kernel.
     pub fn name(&self) -> String {
         self.kernel.name()
+    }
+
+    /// Returns what a program knows the kernel by.
+    pub fn function(&self) -> *const c_void {
+        self.kernel.0.function
+    }
+
+    /// Returns the addresses of the arguments, which stay as long as this.
+    pub fn places(&self) -> *mut *mut c_void {
+        let places = self.places.get_or_init(|| {
+            let mut places = vec![std::ptr::null_mut(); self.kernel.0.parameters as usize];
+            // SAFETY: the arguments are those that the kernel's own code has copied; it writes as many places as there are parameters.
+            unsafe {
+                (self.kernel.0.places)(
+                    std::ptr::with_exposed_provenance_mut(self.arguments),
+                    places.as_mut_ptr(),
+                )
+            };
+            places.into_iter().map(<*mut c_void>::expose_provenance).collect()
+        });
+        places.as_ptr().cast_mut().cast()
     }
 }
 

@@ -65,6 +65,11 @@ const GRID: [c_uint; 3] = [i32::MAX as c_uint, 65535, 65535];
 const SHARED: usize = 227 << 10;
 
 impl dim3 {
+    /// Makes it of its three numbers.
+    pub fn of([x, y, z]: [c_uint; 3]) -> dim3 {
+        dim3 { x, y, z }
+    }
+
     fn all(self) -> [c_uint; 3] {
         [self.x, self.y, self.z]
     }
@@ -121,6 +126,19 @@ pub fn queue(call: Call, (grid, block, shared, on): Configuration) -> Result<()>
     stream::find(crate::handles::to_c(on))?.run(Operation::Kernel(Arc::new(call), shape))
 }
 
+/// Returns the run of a kernel, for a graph.
+pub fn prepare(
+    function: *const c_void,
+    grid: dim3,
+    block: dim3,
+    places: *mut *mut c_void,
+    shared: usize,
+) -> Result<Operation> {
+    let Some(kernel) = kernels::find(function) else { return unsupported(refusal(function)) };
+    let shape = shape(&kernel.name(), grid, block, shared)?;
+    Ok(Operation::Kernel(Arc::new(Call::copying(kernel, places)?), shape))
+}
+
 fn launch(function: *const c_void, places: *mut *mut c_void, configuration: Configuration) -> Result<()> {
     match kernels::find(function) {
         Some(kernel) => queue(Call::copying(kernel, places)?, configuration),
@@ -131,12 +149,16 @@ fn launch(function: *const c_void, places: *mut *mut c_void, configuration: Conf
 fn refuse(function: *const c_void, on: Handle) -> Result<()> {
     static ONCE: Once = Once::new();
     stream::find(on)?;
-    let sentence = format!(
-        "the kernel {} cannot run: this CUDA runtime has no GPU; compile it with penny-nvcc, or run the program where there is a GPU",
-        kernels::name(function)
-    );
+    let sentence = refusal(function);
     ONCE.call_once(|| eprintln!("penny-cudart: {sentence}"));
     unsupported(sentence)
+}
+
+fn refusal(function: *const c_void) -> String {
+    format!(
+        "the kernel {} cannot run: this CUDA runtime has no GPU; compile it with penny-nvcc, or run the program where there is a GPU",
+        kernels::name(function)
+    )
 }
 
 /// Returns the kernel behind an address.

@@ -7,7 +7,8 @@
 //!     memory        allocations and their table (allocations)                pools        stream-ordered allocation
 //!     copy          copies and sets: operations (operation) on streams
 //!     stream        streams of Penny behind handles                          order        what an operation waits for
-//!     event         events                                                   capture, graph   recorded operations
+//!     event         events                                                   capture (capturing)   recorded operations
+//!     graph         graphs of such operations, and their launches            nodes, edges     what programs add and ask
 //!     launch        launches of kernels, which are known (kernels)           hooks        what libraries beside this one ask
 //!     grid          the run of a launch: blocks, their threads (fibers), their warps (warp), their shared memory (shared), what divisions
 //!                   by zero are (division)
@@ -19,10 +20,12 @@
 
 mod allocations;
 mod capture;
+mod capturing;
 mod codes;
 mod copy;
 mod device;
 mod division;
+mod edges;
 mod error;
 mod event;
 mod fibers;
@@ -36,6 +39,7 @@ mod ipc;
 mod kernels;
 mod launch;
 mod memory;
+mod nodes;
 mod operation;
 mod order;
 mod penny;

@@ -31,8 +31,8 @@ pub struct Block {
 pub enum Operation {
     /// Copies rows. They may overlap if there is one.
     Copy { to: Block, from: Block, width: usize, height: usize },
-    /// Sets rows to a value.
-    Set { at: Block, value: u8, width: usize, height: usize },
+    /// Sets rows to a value of 1, 2 or 4 bytes. The width is in bytes.
+    Set { at: Block, value: u32, element: usize, width: usize, height: usize },
     /// Calls a function of the program.
     Call(Call),
     /// Runs a kernel.
@@ -74,13 +74,13 @@ impl Operation {
         Ok(Operation::Copy { to, from, width, height })
     }
 
-    /// Returns an operation that sets `width * height` bytes, checked.
-    pub fn set(at: Block, value: c_int, width: usize, height: usize) -> Result<Operation> {
+    /// Returns an operation that sets `width * height` bytes to elements of a value, checked.
+    pub fn set(at: Block, value: u32, element: usize, width: usize, height: usize) -> Result<Operation> {
         if width == 0 || height == 0 {
-            return Ok(Operation::Set { at, value: 0, width: 0, height: 0 });
+            return Ok(Operation::Set { at, value, element, width: 0, height: 0 });
         }
         check_block("devPtr", at, width, height)?;
-        Ok(Operation::Set { at, value: value as u8, width, height })
+        Ok(Operation::Set { at, value, element, width, height })
     }
 
     /// May the caller make it, if the stream is idle?
@@ -105,10 +105,21 @@ impl Operation {
                     unsafe { std::ptr::copy(at(from), at(to), *width) };
                 }
             }
-            Operation::Set { at: block, value, width, height } => {
+            Operation::Set { at: block, value, element, width, height } => {
+                let value = &value.to_le_bytes()[..*element];
                 for row in 0..*height {
-                    // SAFETY: as above.
-                    unsafe { std::ptr::write_bytes(at(block.at + row * block.pitch), *value, *width) };
+                    let row = at(block.at + row * block.pitch);
+                    if value.iter().all(|byte| *byte == value[0]) {
+                        // SAFETY: as above.
+                        unsafe { std::ptr::write_bytes(row, value[0], *width) };
+                        continue;
+                    }
+                    for i in 0..*width / *element {
+                        // SAFETY: as above.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(value.as_ptr(), row.add(i * *element), *element)
+                        };
+                    }
                 }
             }
             Operation::Call(call) => {

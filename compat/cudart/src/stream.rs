@@ -178,7 +178,10 @@ impl Stream {
                     order::follow(self)?;
                     foreign.replay(self.penny)?;
                 }
-                Step::Empty => {}
+                Step::Record(event) => event.record_on(self)?,
+                Step::Wait(event) => event.await_on(self)?,
+                // A sequence has the steps of graphs in their places.
+                Step::Graph(_) | Step::Empty => {}
             }
         }
         Ok(())

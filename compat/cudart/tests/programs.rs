@@ -139,6 +139,11 @@ fn captures_are_repeated() {
 }
 
 #[test]
+fn graphs_are_built_node_by_node() {
+    holds("graphs.c");
+}
+
+#[test]
 fn errors_are_kept_for_their_thread() {
     holds("errors.c");
 }

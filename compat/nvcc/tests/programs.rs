@@ -53,6 +53,11 @@ fn kernels_keep_their_order_and_are_steps_of_graphs() {
 }
 
 #[test]
+fn kernels_are_nodes_that_a_program_adds() {
+    holds("graphs.cu");
+}
+
+#[test]
 fn atomic_operations_are_atomic() {
     holds("atomics.cu");
 }

@@ -65,6 +65,20 @@ impl Queued {
         }
     }
 
+    /// Returns the bytes of its longest block.
+    pub fn bytes(&self) -> usize {
+        let (count, dtype) = match self {
+            Queued::Collective(_, call) => (call.count, call.dtype),
+            Queued::Permute(_, permute) => (permute.count, permute.dtype),
+            Queued::Vector(_, vector) => (vector.longest(), vector.dtype),
+            Queued::Scaled(_, scaled) => (scaled.call.count, scaled.call.dtype),
+            Queued::Transfer(_, transfer, _) => (transfer.count, transfer.dtype),
+            Queued::Signal(_, Signal { put: Some(put), .. }) => (put.count, put.dtype),
+            Queued::Signal(..) | Queued::Awaited(..) => return 0,
+        };
+        count.saturating_mul(dtype.size())
+    }
+
     /// Describes it for the record; `stream` 0: none. Signals are not recorded.
     pub(in crate::comm) fn describe(&self, description: &mut Description, stream: u64) {
         match self {
@@ -133,6 +147,11 @@ impl Batch {
             }
         }
         Ok(())
+    }
+
+    /// Returns the bytes of the longest block of a call.
+    pub fn bytes(&self) -> usize {
+        self.calls.iter().map(Queued::bytes).max().unwrap_or(0)
     }
 
     /// Makes them.

@@ -22,6 +22,7 @@
 mod at_once;
 mod event;
 mod failures;
+mod helper;
 mod parts;
 mod queue;
 mod task;
@@ -33,7 +34,7 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::progress::{Drivable, drive_polled, note_poll};
+use super::progress::{self, Drivable, drive_polled, note_poll};
 use super::recorder;
 use super::registry;
 use super::shared::CommShared;
@@ -249,7 +250,19 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_forked())?;
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
-    for part in parts::parts(calls.collect()) {
+    let mut parts = parts::parts(calls.collect());
+    if parts.iter().all(|part| part.len() == 1) {
+        parts = at_once::make_group_at_once(parts.into_iter().flatten().collect())
+            .into_iter()
+            .map(|call| vec![call])
+            .collect();
+    }
+    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= helper::HEAVY);
+    let others: Vec<StreamHandle> = match heavy {
+        true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),
+        false => Vec::new(),
+    };
+    for part in parts {
         let (calls, streams): (Vec<_>, Vec<_>) = part.into_iter().map(|(call, on)| (call, Some(on))).unzip();
         let batch = Batch { calls, grouped };
         match (&batch.calls[..], &streams[..]) {
@@ -260,6 +273,8 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
             _ => queue_part(batch, &streams)?,
         }
     }
+    // One thread has queued for several ranks, and goes on to queue: a second may make what is queued.
+    progress::call_help_of(others.iter().filter_map(|on| Some(find(*on).ok()? as Arc<dyn Drivable>)));
     Ok(())
 }
 

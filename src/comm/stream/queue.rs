@@ -1,6 +1,7 @@
 //! A stream's queue, and going on with its present task, by its worker or by a thread that waits.
 
 use super::failures::Failures;
+use super::helper::StreamHelp;
 use super::task::{Advance, StreamTask};
 use super::turn;
 use crate::comm::progress::{self, Awaits, Drivable, drive_until};
@@ -24,6 +25,8 @@ pub(super) struct StreamQueue {
     listed: Listed,
     /// Only the worker may run the next task: it need not wait whether another thread takes it up.
     pub is_worker_only: AtomicBool,
+    /// Whether it has more to do than the thread that waits for it can do.
+    pub help: StreamHelp,
     /// A thread that waits for the stream waits inside one of its calls just now.
     pub is_in_place: AtomicBool,
     /// How often other threads have gone on with it.
@@ -75,6 +78,7 @@ impl StreamQueue {
             present: Mutex::default(),
             listed: Listed::default(),
             is_worker_only: AtomicBool::new(false),
+            help: StreamHelp::default(),
             is_in_place: AtomicBool::new(false),
             driven_by_others: AtomicU64::new(0),
             queued: EventCount::default(),
@@ -96,6 +100,7 @@ impl StreamQueue {
     pub fn push(self: &Arc<Self>, task: StreamTask) {
         // The end is for the worker alone.
         let is_end = matches!(task, StreamTask::End);
+        self.help.queued(&task);
         self.tasks.lock().push_back((task, Unfinished::begin()));
         self.queued.raise(self.queued.get() + 1);
         if !is_end {
@@ -152,6 +157,7 @@ impl StreamQueue {
                 Advance::Over => {}
             }
             let task = present.take();
+            task.iter().for_each(|(task, _)| self.help.done(task));
             // A program that has synchronized with the stream finds the event over, and one that has synchronized with the
             // event finds the stream idle.
             self.done.raise(self.done.get() + 1);
@@ -177,7 +183,7 @@ impl StreamQueue {
 impl Drivable for StreamQueue {
     fn go_on(&self, in_place_until: u64) -> bool {
         // A function of the program that asks for the state of a stream is a task of one itself.
-        if turn::is_worker() {
+        if turn::is_worker() || self.help.is_there() {
             return true;
         }
         let driven = self.drive(in_place_until);
@@ -200,5 +206,17 @@ impl Drivable for StreamQueue {
 
     fn listed(&self) -> &Listed {
         &self.listed
+    }
+
+    fn attend(&self, thread: u64) {
+        self.help.attend(thread);
+    }
+
+    fn call_help(&self, thread: u64) -> bool {
+        self.help.is_wanted(thread)
+            && match &*self.worker.lock() {
+                Some(worker) => self.help.call(worker.thread()),
+                None => false,
+            }
     }
 }

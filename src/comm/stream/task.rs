@@ -2,6 +2,7 @@
 
 use super::event::Point;
 use super::failures::Failures;
+use super::helper::HEAVY;
 use super::turn;
 use crate::comm::group::batch::Batch;
 use crate::comm::group::polled::PolledBatch;
@@ -78,6 +79,8 @@ pub(super) struct Calls {
     timed: Timed,
     /// What the thread knew that queued them: they begin no earlier.
     queued: Moment,
+    /// They move much ([`helper`](super::helper)).
+    is_heavy: bool,
 }
 
 enum Work {
@@ -161,15 +164,22 @@ impl Calls {
         timed: Timed,
     ) -> Calls {
         let is_timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
+        let is_heavy = batch.bytes() >= HEAVY;
         let (name, work, queued) = (batch.name(), Work::Batch(batch), program_time::queue());
-        Calls { name, work, turns, others, over, is_timed, timed, queued }
+        Calls { name, work, turns, others, over, is_timed, timed, queued, is_heavy }
     }
 
     /// A collective that has begun.
     pub fn under_way(batch: PolledBatch, name: &'static str, turn: u64, comm: Arc<CommShared>) -> Calls {
         let (turns, others, work) = (vec![(turn, comm)], Vec::new(), Work::UnderWay(batch));
         let (timed, queued) = (Timed::default(), Moment::default());
-        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued }
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy: false }
+    }
+
+    /// Tells how many threads of this process may be at work on its communicator's ranks; `None`: the calls are small.
+    pub fn threads_for_heavy(&self) -> Option<u32> {
+        let (_, comm) = self.turns.first().filter(|_| self.is_heavy)?;
+        Some(comm.transport.cores_here())
     }
 
     fn go_on(&mut self, failures: &Failures, reached: &mut Moment, in_place: bool) -> Advance {

@@ -30,6 +30,14 @@ pub(super) fn become_worker() {
     program_time::work_apart();
 }
 
+/// Does something as a thread of the program would do it, which is no stream's worker.
+pub(super) fn as_no_worker<T>(act: impl FnOnce() -> T) -> T {
+    let was = IS_WORKER.replace(false);
+    let done = act();
+    IS_WORKER.set(was);
+    done
+}
+
 /// An error on the worker threads themselves, which would wait for their own end.
 pub(in crate::comm) fn refuse_worker() -> Result<()> {
     if is_worker() {

@@ -8,6 +8,7 @@
 //!     backed off    looks periodically, and idles when nothing is queued          <--- something was left undone -----
 //! ```
 
+use super::helper::help;
 use super::queue::{Driven, StreamQueue};
 use super::turn;
 use crate::comm::progress::{Drivable, NAP, is_on_machine};
@@ -36,7 +37,12 @@ pub(super) fn work(stream: &StreamQueue) {
     // BOUND: the task that ends it.
     loop {
         if faster >= BACK_OFF_AFTER && !is_on_machine() {
-            back_off(stream);
+            stream.help.can_come(true);
+            let driven = back_off(stream);
+            stream.help.can_come(false);
+            if driven == Some(Driven::Ended) {
+                return;
+            }
             faster = 0;
         }
         let others = stream.driven_by_others.load(Ordering::Relaxed);
@@ -51,13 +57,22 @@ pub(super) fn work(stream: &StreamQueue) {
     }
 }
 
-/// Looks periodically, until something is left undone or nothing is queued any more.
-fn back_off(stream: &StreamQueue) {
+/// Looks periodically, until something is left undone or nothing is queued any more. Returns how far it came where it has helped last.
+fn back_off(stream: &StreamQueue) -> Option<Driven> {
+    let mut driven = None;
     let look = || (stream.done.get(), stream.queued.get(), stream.driven_by_others.load(Ordering::Relaxed));
     let (mut pause, mut unchanged, mut before) = (FIRST_PAUSE, 0, look());
     // BOUND: `IDLE_LOOKS` looks in a row at which nothing has changed.
     while unchanged < IDLE_LOOKS && !stream.is_worker_only.load(Ordering::Relaxed) {
         thread::park_timeout(pause);
+        if stream.help.is_called() {
+            driven = Some(help(stream));
+            if driven == Some(Driven::Ended) {
+                break;
+            }
+            (unchanged, before) = (0, look());
+            continue;
+        }
         let now = look();
         let stands = now.0 == before.0;
         if stands && is_in_place(stream) {
@@ -70,12 +85,13 @@ fn back_off(stream: &StreamQueue) {
             continue;
         }
         if stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT {
-            return;
+            break;
         }
         unchanged = if now == before { unchanged + 1 } else { 0 };
         pause = (pause * 2).min(LONGEST_PAUSE);
         before = now;
     }
+    driven
 }
 
 fn is_in_place(stream: &StreamQueue) -> bool {

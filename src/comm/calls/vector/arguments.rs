@@ -97,6 +97,11 @@ impl<'a> Vector<'a> {
         blocks.iter().filter(|block| block.count > 0).map(|block| block.at + block.count).max().unwrap_or(0)
     }
 
+    /// Returns the elements of its longest block.
+    pub(in crate::comm) fn longest(&self) -> usize {
+        self.send_blocks.iter().chain(&self.recv_blocks).map(|block| block.count).max().unwrap_or(0)
+    }
+
     pub(super) fn part(&self, of: Address<'a>, block: VectorBlock) -> Payload<'a> {
         let size = self.dtype.size();
         if block.count == 0 { Payload::EMPTY } else { of.at(block.at * size).view(block.count * size) }

@@ -1,0 +1,153 @@
+//! A worker that helps a thread which waits for several streams.
+//!
+//! ```text
+//!     thread of the program    waits for A, goes on with A and B:  A1 B1 A1 B1 A2 B2 ...      one core
+//!
+//!                              waits for A, goes on with A:        A1 A1 A2 A2 ...            two cores
+//!     worker of B              is called, goes on with B:          B1 B1 B2 B2 ...
+//! ```
+//!
+//! A worker steps back where other threads go on with its stream (`worker.rs`), because waking it costs more than a small call. One
+//! thread that drives several ranks has then one core for all of them. So where such a thread finds large calls on a stream that nobody
+//! else waits for, it calls that stream's worker, as long as the process has cores for more threads. The helper goes on with its own
+//! stream, to which other threads come no more, and where that waits, with others. It leaves when nothing is over for some time.
+
+use super::queue::{Driven, StreamQueue};
+use super::task::StreamTask;
+use super::turn;
+use crate::comm::progress::{drive_others, is_on_machine};
+use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering, pause};
+use crate::sys::fork::{KEPT, PerFork};
+use crate::sys::{clock, cpu};
+use std::thread::Thread;
+
+/// Calls of so many bytes a block are worth a second thread.
+pub(super) const HEAVY: usize = 32 << 10;
+/// A helper leaves when nothing has been over for so long.
+const PATIENCE_NS: u64 = 500_000;
+/// Looks in vain between two times that a helper looks at other streams and the clock.
+const LOOKS: u32 = 16;
+/// Looks in vain before a helper yields at each further one.
+const LOOKS_BEFORE_YIELD: u32 = 64;
+
+/// Helpers at work in this process.
+static HELPERS: PerFork<AtomicU32> = PerFork::new([const { AtomicU32::new(0) }; KEPT]);
+
+/// A stream's need of help.
+#[derive(Default)]
+pub(super) struct StreamHelp {
+    /// Large calls that are queued.
+    heavy: AtomicU32,
+    /// Threads that may be at work on them.
+    threads: AtomicU32,
+    /// The thread that waited for the stream last; 0: none has.
+    attendant: AtomicU64,
+    /// Its worker has stepped back, and can be called.
+    can_come: AtomicBool,
+    /// Its worker was called.
+    called: AtomicBool,
+    /// Its worker goes on with it, and other threads need not.
+    there: AtomicBool,
+}
+
+impl StreamHelp {
+    /// A task is queued.
+    pub fn queued(&self, task: &StreamTask) {
+        if let Some(threads) = heavy(task) {
+            self.threads.store(threads, Ordering::Relaxed);
+            self.heavy.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task is over.
+    pub fn done(&self, task: &StreamTask) {
+        if heavy(task).is_some() {
+            self.heavy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A thread waits for the stream, or asks for its state.
+    pub fn attend(&self, thread: u64) {
+        if self.attendant.load(Ordering::Relaxed) != thread {
+            self.attendant.store(thread, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whether a thread that waits for another stream is to call this one's worker.
+    pub fn is_wanted(&self, thread: u64) -> bool {
+        self.heavy.load(Ordering::Relaxed) > 0
+            && HELPERS.own().load(Ordering::Relaxed) + 1 < self.threads.load(Ordering::Relaxed)
+            && self.can_come.load(Ordering::Relaxed)
+            && !self.called.load(Ordering::Relaxed)
+            && [0, thread].contains(&self.attendant.load(Ordering::Relaxed))
+    }
+
+    /// Calls its worker. Returns whether this thread was the first to call.
+    pub fn call(&self, worker: &Thread) -> bool {
+        let is_first = !self.called.swap(true, Ordering::AcqRel);
+        if is_first {
+            worker.unpark();
+        }
+        is_first
+    }
+
+    /// Its worker has stepped back, or is back.
+    pub fn can_come(&self, can: bool) {
+        self.can_come.store(can, Ordering::Relaxed);
+    }
+
+    /// Was its worker called?
+    pub fn is_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed)
+    }
+
+    /// Does its worker go on with it?
+    pub fn is_there(&self) -> bool {
+        self.there.load(Ordering::Relaxed)
+    }
+}
+
+fn heavy(task: &StreamTask) -> Option<u32> {
+    match task {
+        StreamTask::Calls(calls) => calls.threads_for_heavy(),
+        _ => None,
+    }
+}
+
+/// Goes on with a stream whose worker was called, and with others where that waits. Returns how far it came.
+pub(super) fn help(stream: &StreamQueue) -> Driven {
+    HELPERS.own().fetch_add(1, Ordering::Relaxed);
+    stream.help.there.store(true, Ordering::Relaxed);
+    let (mut in_vain, mut before, mut since) = (0u32, stream.done.get(), clock::now_ns());
+    let mut driven = Driven::Pending;
+    // BOUND: `PATIENCE_NS` after the last task that was over.
+    while !is_on_machine() {
+        driven = stream.drive(0);
+        let done = stream.done.get();
+        if matches!(driven, Driven::Ended | Driven::WorkerOnly) {
+            break;
+        }
+        if done != before {
+            (in_vain, before) = (0, done);
+            since = clock::now_ns();
+            continue;
+        }
+        in_vain = in_vain.wrapping_add(1);
+        if in_vain.is_multiple_of(LOOKS) {
+            if turn::as_no_worker(|| drive_others(stream)) {
+                since = clock::now_ns();
+            } else if clock::now_ns() - since > PATIENCE_NS {
+                break;
+            }
+        }
+        if in_vain > LOOKS_BEFORE_YIELD {
+            cpu::yield_now();
+        } else {
+            pause();
+        }
+    }
+    stream.help.there.store(false, Ordering::Relaxed);
+    stream.help.called.store(false, Ordering::Relaxed);
+    HELPERS.own().fetch_sub(1, Ordering::Relaxed);
+    driven
+}
