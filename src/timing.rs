@@ -167,10 +167,9 @@ impl Timing {
         Some(declared.placement().transfer(send, peer, count, size, kind))
     }
 
-    /// Returns the placement of a communicator made of this one: `members` are its ranks' ranks here, `rank` is this rank's
-    /// there. All members of this communicator call it, in the same order.
-    pub fn child(&self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
-        self.declared.as_ref()?.placement().child(rank, members)
+    /// Does something with the communicator's placement, such as placing a communicator that is made of it.
+    pub fn with_placement<T>(&self, act: impl FnOnce(&mut Placement) -> T) -> Option<T> {
+        Some(act(&mut self.declared.as_ref()?.placement()))
     }
 
     /// Posts what this rank is about to do, at its clock or at `at_ps`. `None`: there is nothing to post.

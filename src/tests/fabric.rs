@@ -10,6 +10,7 @@ mod one_thread;
 mod order;
 mod refusals;
 mod signals;
+mod survivors;
 mod three_ways;
 
 use crate::algorithms;
@@ -56,6 +57,21 @@ pub fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(R
 fn address(buffer: &mut [u32]) -> Address<'static> {
     // SAFETY: every test keeps its buffers until its call returns.
     unsafe { Address::from_raw(buffer.as_mut_ptr().cast::<u8>().cast_const()) }
+}
+
+/// A collective in place over a buffer.
+fn call(collective: Collective, buffer: &mut [u32]) -> Call<'static> {
+    let (at, count) = (address(buffer), buffer.len());
+    Call {
+        collective,
+        send: at,
+        recv: at,
+        count,
+        dtype: DataType::Uint32,
+        op: RedOp::Sum,
+        root: 0,
+        padded: false,
+    }
 }
 
 /// A collective of `count` words a block, whose result is verified; its time on the rank's clock.

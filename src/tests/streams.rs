@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod at_once;
+mod helped;
 mod progress;
 
 use super::collectives::on_ranks;

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::hash::fnv64;
 use crate::memory::control::ChildPlace;
 use crate::sync::prim::Ordering;
+use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::{MAX_RANKS, Rank};
 
@@ -89,12 +90,6 @@ impl PendingShrink {
     ) -> Result<PendingShrink> {
         let shared = registry::shared(parent)?;
         shared.refuse_forked()?;
-        if shared.timing.is_declared() {
-            return Err(Error::usage(
-                "a communicator on a declared machine cannot be shrunk: the machine's clock waits for all ranks; make a new one with \
-                 pennyCommInitRank",
-            ));
-        }
         let excluded = check(excluded, shared.transport.rank(), shared.transport.nranks())?;
         Ok(PendingShrink { parent, handle: registry::reserve()?, excluded, aborts, config })
     }
@@ -160,6 +155,7 @@ const GAVE_UP: u64 = u64::MAX;
 /// The attempt of this rank.
 struct Attempt<'a> {
     t: &'a Transport,
+    timing: &'a Timing,
     wish: Wish,
     /// Parent ranks, in order.
     members: &'a [Rank],
@@ -211,6 +207,7 @@ impl Attempt<'_> {
     /// Fails if a member is gone, or has given up, or excludes as many ranks or more, and others.
     fn watch(&self) -> Result<()> {
         let me = self.t.rank();
+        check_clock(self.timing)?;
         self.t.check_present(self.members.iter().copied().filter(|&member| member != me))?;
         for (number, &member) in self.members.iter().enumerate().filter(|&(_, &member)| member != me) {
             let Some((its, at)) = self.of(number) else { continue };
@@ -271,6 +268,11 @@ fn given_up(rank: Rank) -> Error {
     Error::remote(format!("rank {rank} has given up making this communicator; call pennyCommShrink again"))
 }
 
+/// Fails if the clock of a declared machine cannot go on, because a rank died within a call.
+fn check_clock(timing: &Timing) -> Result<()> {
+    timing.participant().map_or(Ok(()), |participant| participant.check_deaths())
+}
+
 impl CommCore {
     fn shrink(&mut self, handle: CommHandle, excluded: &[Rank], config: Option<&Config>) -> Result<()> {
         self.shared.refuse_forked()?;
@@ -279,8 +281,10 @@ impl CommCore {
         let rank = rank.ok_or_else(|| Error::internal("a rank shrinks a communicator without itself"))?;
         let config = config.unwrap_or(&self.shared.origin.config).clone();
         let settings = Settings::read(&config, true)?;
-        let t = self.transport.clone();
-        let mut place = ChildPlace { at: 0, staging: settings.staging_bytes(members.len() as u32, false) };
+        let (t, timing) = (self.transport.clone(), self.timing().clone());
+        let on_machine = timing.is_declared();
+        let mut place =
+            ChildPlace { at: 0, staging: settings.staging_bytes(members.len() as u32, on_machine) };
         if rank == 0 {
             place = child::place(self, &members, &settings)?;
         }
@@ -293,6 +297,7 @@ impl CommCore {
         }
         let attempt = Attempt {
             t: &t,
+            timing: &timing,
             wish: Wish::new(excluded, place.staging),
             members: &members,
             before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
@@ -300,7 +305,7 @@ impl CommCore {
         };
         self.shrinks.attempts += 1;
         attempt.publish(place.at | (1 + self.shrinks.attempts % (ATTEMPTS - 1)));
-        let made = attempt.place().and_then(|named| {
+        let made = check_clock(&timing).and_then(|()| attempt.place()).and_then(|named| {
             self.shrinks.last_place = (members[0], named.at);
             let entrance = ChildEntrance {
                 handle,
@@ -308,7 +313,9 @@ impl CommCore {
                 members: &members,
                 config: &config,
                 settings,
-                placement: None,
+                // Ranks may have made unlike numbers of the parent's calls, but the place is the same to all of them.
+                placement: timing
+                    .with_placement(|placement| placement.survivors(rank as Rank, &members, named.at)),
             };
             let place = ChildPlace { at: named.at & !(PAGE - 1), ..named };
             entrance.join(self, place, &|| attempt.watch_place(named)).map(registry::fill)

@@ -225,7 +225,7 @@ impl CommCore {
                  overwritten; destroy it",
             ));
         }
-        let placement = self.timing().child(rank, &members);
+        let placement = self.timing().with_placement(|placement| placement.child(rank, &members)).flatten();
         let parent = self.transport.clone();
         let place = self.place_of_child(&members, settings.as_ref())?;
         let (Some(handle), Some(rank), Some(settings)) = (handle, rank, settings) else {

@@ -22,7 +22,7 @@
 mod at_once;
 mod event;
 mod failures;
-mod helper;
+mod helping;
 mod parts;
 mod queue;
 mod task;
@@ -257,7 +257,7 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
             .map(|call| vec![call])
             .collect();
     }
-    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= helper::HEAVY);
+    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= helping::HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),
         false => Vec::new(),

@@ -1,7 +1,7 @@
 //! A stream's queue, and going on with its present task, by its worker or by a thread that waits.
 
 use super::failures::Failures;
-use super::helper::StreamHelp;
+use super::helping::StreamHelp;
 use super::task::{Advance, StreamTask};
 use super::turn;
 use crate::comm::progress::{self, Awaits, Drivable, drive_until};

@@ -2,7 +2,7 @@
 
 use super::event::Point;
 use super::failures::Failures;
-use super::helper::HEAVY;
+use super::helping::HEAVY;
 use super::turn;
 use crate::comm::group::batch::Batch;
 use crate::comm::group::polled::PolledBatch;
@@ -79,7 +79,7 @@ pub(super) struct Calls {
     timed: Timed,
     /// What the thread knew that queued them: they begin no earlier.
     queued: Moment,
-    /// They move much ([`helper`](super::helper)).
+    /// They move much ([`helping`](super::helping)).
     is_heavy: bool,
 }
 

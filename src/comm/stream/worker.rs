@@ -8,7 +8,7 @@
 //!     backed off    looks periodically, and idles when nothing is queued          <--- something was left undone -----
 //! ```
 
-use super::helper::help;
+use super::helping::help;
 use super::queue::{Driven, StreamQueue};
 use super::turn;
 use crate::comm::progress::{Drivable, NAP, is_on_machine};

@@ -41,14 +41,23 @@ impl Placement {
     /// in it. All members of this communicator call it, in the same order.
     pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
         self.children += 1;
-        let rank = rank?;
-        let first = members.first().copied().unwrap_or(0);
-        let comm =
-            [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
-                (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
-            });
+        Some(self.named([self.children, 0], rank?, members))
+    }
+
+    /// Makes a communicator made of this one by its members alone. `name`: the same at all of them, and at no other communicator that is
+    /// made of this one in this way.
+    pub fn survivors(&self, rank: Rank, members: &[Rank], name: u64) -> Placement {
+        self.named([name, 1], rank, members)
+    }
+
+    fn named(&self, name: [u64; 2], rank: Rank, members: &[Rank]) -> Placement {
+        let first = members.first().map_or(0, |&first| first as u64);
+        let words = [name[0], first + 1 + (name[1] << 32)];
+        let comm = words.iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
+            (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
+        });
         let places = members.iter().map(|&r| self.places[r as usize]).collect();
-        Some(Placement::new(self.participant.clone(), comm, rank, places))
+        Placement::new(self.participant.clone(), comm, rank, places)
     }
 
     /// Returns the participant whose clock it uses.

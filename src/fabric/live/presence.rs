@@ -113,21 +113,13 @@ impl Participant {
             return;
         }
         watchdog.next_ns = now_ns + A_GLANCE_NS;
-        let runner = self.clock_segment().header().runner.load(Ordering::Acquire);
+        self.look_for_deaths();
+        if self.machine().grace_ns == 0 {
+            return;
+        }
         for place in 0..self.clock_segment().places() {
             let line = self.clock_segment().place(place);
-            if line.left.load(Ordering::Acquire) != 0 {
-                continue;
-            }
-            let in_call = || self.clock_segment().threads(place).iter().any(|thread| thread.now() == INSIDE);
-            if line.died() && (in_call() || runner == place + 1) {
-                self.halt(&self.death(self.first_dead(place)));
-            } else if line.died() {
-                if line.left.swap(1, Ordering::AcqRel) == 0 {
-                    // Even where nobody was counted: that the rank will not come back may leave the others without hope.
-                    self.rest_of(self.dismiss(place));
-                }
-            } else if self.machine().grace_ns > 0 {
+            if line.left.load(Ordering::Acquire) == 0 && !line.died() {
                 for thread in self.clock_segment().threads(place) {
                     let since_ns = thread.since_ns.load(Ordering::Relaxed).max(watchdog.since_ns);
                     if now_ns.saturating_sub(since_ns) > self.machine().grace_ns
@@ -136,6 +128,30 @@ impl Participant {
                         self.rest();
                     }
                 }
+            }
+        }
+    }
+
+    /// Looks for ranks that have died; fails if the clock cannot go on without one.
+    pub fn check_deaths(&self) -> Result<()> {
+        self.look_for_deaths();
+        self.check()
+    }
+
+    /// Counts ranks out that have died in their own programs. For one that died in a call, ends all calls on the machine.
+    fn look_for_deaths(&self) {
+        let runner = self.clock_segment().header().runner.load(Ordering::Acquire);
+        for place in 0..self.clock_segment().places() {
+            let line = self.clock_segment().place(place);
+            if line.left.load(Ordering::Acquire) != 0 || !line.died() {
+                continue;
+            }
+            let in_call = || self.clock_segment().threads(place).iter().any(|thread| thread.now() == INSIDE);
+            if in_call() || runner == place + 1 {
+                self.halt(&self.death(self.first_dead(place)));
+            } else if line.left.swap(1, Ordering::AcqRel) == 0 {
+                // Even where nobody was counted: that the rank will not come back may leave the others without hope.
+                self.rest_of(self.dismiss(place));
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::comm::{self, Call, CommHandle, StreamHandle};
 use crate::error::Code;
 use crate::memory::view::Address;
+use crate::tests::collectives::on_ranks;
 use crate::types::{Collective, DataType, RedOp};
 
 fn all_reduce(rank: CommHandle, stream: StreamHandle, data: &mut [u64], op: RedOp) {
@@ -50,4 +51,68 @@ fn small_calls_on_idle_streams_are_made_and_told_like_others() {
         comm::stream_destroy(stream).unwrap();
         comm::destroy(rank).unwrap();
     }
+}
+
+/// Makes a group of one call of each rank on its own stream.
+fn grouped(ranks: &[CommHandle], streams: &[StreamHandle], data: &mut [Vec<u64>], op: RedOp) {
+    comm::group_start().unwrap();
+    for ((rank, stream), data) in ranks.iter().zip(streams).zip(data) {
+        all_reduce(*rank, *stream, data, op);
+    }
+    comm::group_end().unwrap();
+}
+
+fn wait_for(streams: &[StreamHandle]) {
+    for stream in streams {
+        // BOUND: the calls' own deadlines.
+        while comm::stream_query(Some(*stream)).is_err_and(|e| e.code == Code::InProgress) {}
+    }
+}
+
+#[test]
+fn groups_of_small_calls_of_one_threads_ranks_are_made_and_told_like_others() {
+    let ranks = comm::init_all(3).unwrap();
+    let streams: Vec<_> = ranks.iter().map(|_| comm::stream_create().unwrap()).collect();
+    for round in 0..40u64 {
+        let mut data: Vec<_> = (0..3).map(|rank| vec![rank + round; 5]).collect();
+        for _ in 0..1 + round % 3 {
+            grouped(&ranks, &streams, &mut data, RedOp::Sum);
+        }
+        wait_for(&streams);
+        let sum = (3 + 3 * round) * 3u64.pow((round % 3) as u32);
+        assert!(data.iter().flatten().all(|&x| x == sum), "round {round}: {data:?}");
+    }
+    // One rank disagrees, within the group.
+    let mut data = vec![vec![1; 5]; 3];
+    comm::group_start().unwrap();
+    for (i, rank) in ranks.iter().enumerate() {
+        all_reduce(*rank, streams[i], &mut data[i], if i == 1 { RedOp::Max } else { RedOp::Sum });
+    }
+    comm::group_end().unwrap();
+    wait_for(&streams[..0]);
+    let told: Vec<_> = streams.iter().map(|stream| comm::stream_synchronize(Some(*stream))).collect();
+    assert!(told.iter().any(|told| told.as_ref().is_err_and(|e| e.message.contains("disagree"))), "{told:?}");
+    for (rank, stream) in ranks.into_iter().zip(streams) {
+        comm::stream_destroy(stream).unwrap();
+        comm::destroy(rank).unwrap();
+    }
+}
+
+#[test]
+fn a_group_whose_peers_come_later_goes_on_on_its_streams() {
+    on_ranks(2, |rank, comm| {
+        let other = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
+        let (ranks, streams) = ([comm, other], [0; 2].map(|_| comm::stream_create().unwrap()));
+        for round in 0..200u64 {
+            let mut data = vec![vec![round; 5], vec![2 * round; 5]];
+            if rank == 0 && round % 10 == 0 {
+                std::thread::yield_now();
+            }
+            grouped(&ranks, &streams, &mut data, RedOp::Sum);
+            wait_for(&streams);
+            assert_eq!(data, [vec![2 * round; 5], vec![4 * round; 5]], "round {round}");
+        }
+        streams.into_iter().for_each(|stream| comm::stream_destroy(stream).unwrap());
+        comm::destroy(other).unwrap();
+    });
 }
