@@ -844,8 +844,9 @@ pennyResult_t pennyCommDup(pennyComm_t comm,
 // shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: aborts comm first, so that its calls under way end on all ranks.
 //
 // A remaining rank that dies fails the call on the others with pennyRemoteError, in a sentence that names it; they can call
-// again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. A communicator on a
-// simulated cluster cannot be shrunk: pennyInvalidUsage.
+// again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. On a
+// simulated cluster the survivors' clocks go on, unless a rank died within a call: then the cluster's clock has ended, and the call
+// is pennyRemoteError.
 pennyResult_t pennyCommShrink(pennyComm_t comm,
                               const int *excludeRanksList,
                               int excludeRanksCount,

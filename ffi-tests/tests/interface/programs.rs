@@ -204,6 +204,7 @@ fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
 #[test]
 fn ranks_that_remain_make_communicators() {
     holds("shrink", &[1, 2, 3, 4]);
+    holds_with("machine_survivors", &[3, 4], &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "0")]);
 }
 
 #[test]
