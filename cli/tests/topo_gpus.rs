@@ -104,12 +104,20 @@ fn nvlinks_that_a_list_of_devices_lacks_are_those_of_the_preset_and_marked() {
         ("ndv4.xml", "", "nv12", "dgx-a100", "`ndv4` in the file's name"),
         ("node.xml", "vendor=\"0x10de\" device=\"0x2330\"", "nv18", "dgx-h100", "PCI id 10de:2330"),
         ("node.xml", "vendor=\"0x10de\" device=\"0x20b2\"", "nv12", "dgx-a100", "PCI id 10de:20b2"),
+        ("node.xml", "vendor=\"0x10de\" device=\"0x2901\"", "nv18", "dgx-b200", "PCI id 10de:2901"),
     ] {
         let text = imported(name, &devices(8, attributes));
         told(&text, &["has no NVLinks", why, preset, "guessed"]);
         let (node, like) = (network(&text), topology::open(preset).unwrap());
         assert_eq!((rate(&node, class), node.shape), (rate(&like, class), like.shape));
         assert_eq!(rate(&node, "nic"), rate(&like, "leaf"), "{text}");
+        // Switches that copy and sum are known by the generation of their links.
+        let of_all = |machine: &topology::Network| machine.in_switch(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(of_all(&node), of_all(&like), "{text}");
+        let part = |machine: &topology::Network| {
+            machine.classes.iter().find(|known| known.name == class).map(|known| known.in_switch)
+        };
+        assert_eq!(part(&node), part(&like), "{text}");
     }
     let v100 = imported("ndv2-topo.xml", &devices(8, ""));
     assert!(v100.contains("# guessed: GPU, GPU, links where"), "{v100}");

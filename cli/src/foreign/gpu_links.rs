@@ -21,6 +21,8 @@ pub struct LinkKind {
     library: &'static str,
     /// What one step of its ring takes, in nanoseconds.
     step_ns: u64,
+    /// The part of the rate that is left where a switch copies and sums, if those between such links do.
+    in_switch: Option<&'static str>,
     /// Why these numbers.
     pub why: String,
 }
@@ -30,11 +32,20 @@ pub fn kind(gpu: &Gpu, links: u32) -> LinkKind {
     if gpu.amd {
         let (like, why) = xgmi::generation(gpu.gfx.as_deref());
         let (rate, eff) = (like.rate, like.eff);
-        return LinkKind { noun: "xGMI link", class: "xgmi", rate, eff, library: "RCCL", step_ns: 800, why };
+        return LinkKind {
+            noun: "xGMI link",
+            class: "xgmi",
+            rate,
+            eff,
+            library: "RCCL",
+            step_ns: 800,
+            in_switch: None,
+            why,
+        };
     }
     let (like, why) = nvlink::generation(gpu.sm, links);
-    let (rate, eff) = (like.rate, like.eff);
-    LinkKind { noun: "NVLink", class: "nv", rate, eff, library: "NCCL", step_ns: 600, why }
+    let (rate, eff, in_switch) = (like.rate, like.eff, like.in_switch);
+    LinkKind { noun: "NVLink", class: "nv", rate, eff, library: "NCCL", step_ns: 600, in_switch, why }
 }
 
 impl LinkKind {
@@ -73,6 +84,11 @@ impl LinkKind {
             "as NVLink's packets"
         };
         text.word("mtu", "256B", From::Guess(packet));
+        if let (Some(part), Some(_)) = (self.in_switch, links) {
+            let counts =
+                format!("NVSwitches of this generation copy and sum; {} counts this part", self.library);
+            text.bare("in_switch", part, From::Guess(&counts));
+        }
     }
 
     /// Returns the payload bandwidth of a number of links together.

@@ -113,7 +113,7 @@ pub fn board(model: &Model, gpus: usize) -> Option<(Joined, &'static str)> {
         (90, 4) if model.links == 18 => Some((all(6), "six from each GPU to each other one")),
         (80, 8) => Some((Joined::Switched(model.links), "into switches as in the preset dgx-a100")),
         (90, 8) => Some((Joined::Switched(model.links), "into switches as in the preset dgx-h100")),
-        (100, 8) => Some((Joined::Switched(model.links), "into switches")),
+        (100, 8) => Some((Joined::Switched(model.links), "into switches as in the preset dgx-b200")),
         _ => None,
     }
 }

@@ -11,16 +11,18 @@ pub struct Generation {
     pub eff: &'static str,
     /// The most links of a GPU.
     pub links: u32,
+    /// The part of it that NCCL counts on where switches copy and sum (`nvlsEfficiency`), if those of this generation do.
+    pub in_switch: Option<&'static str>,
 }
 
 /// P100, V100, A100, A10 and A40, H100 and H200, B200; ascending.
 pub const GENERATIONS: [Generation; 6] = [
-    Generation { sm: 60, rate: 20_000_000_000, eff: "0.9", links: 4 },
-    Generation { sm: 70, rate: 25_000_000_000, eff: "0.8", links: 6 },
-    Generation { sm: 80, rate: 25_000_000_000, eff: "0.8", links: 12 },
-    Generation { sm: 86, rate: 14_062_500_000, eff: "0.853", links: 4 },
-    Generation { sm: 90, rate: 25_000_000_000, eff: "0.824", links: 18 },
-    Generation { sm: 100, rate: 50_000_000_000, eff: "0.802", links: 18 },
+    Generation { sm: 60, rate: 20_000_000_000, eff: "0.9", links: 4, in_switch: None },
+    Generation { sm: 70, rate: 25_000_000_000, eff: "0.8", links: 6, in_switch: None },
+    Generation { sm: 80, rate: 25_000_000_000, eff: "0.8", links: 12, in_switch: None },
+    Generation { sm: 86, rate: 14_062_500_000, eff: "0.853", links: 4, in_switch: None },
+    Generation { sm: 90, rate: 25_000_000_000, eff: "0.824", links: 18, in_switch: Some("0.85") },
+    Generation { sm: 100, rate: 50_000_000_000, eff: "0.802", links: 18, in_switch: Some("0.74") },
 ];
 
 /// Returns a GPU's generation, as far as its capability and links tell, and the reason for the choice.
