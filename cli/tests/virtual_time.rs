@@ -148,6 +148,44 @@ fn penny_keeps_its_deadline_by_the_real_clock() {
     );
 }
 
+/// The calls of each rank's trace, and the microseconds of its computing.
+fn recorded(prefix: &Path, ranks: u32) -> Vec<(Vec<String>, f64)> {
+    let of_rank = |rank: u32| {
+        let text = std::fs::read_to_string(prefix.with_extension(format!("{rank}.json"))).unwrap();
+        let nodes = text.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let (computing, calls): (Vec<_>, Vec<_>) = nodes.partition(|node| node["name"] == "compute");
+        let micros = |node: &serde_json::Value| match &node["durationMicros"] {
+            serde_json::Value::String(text) => text.parse().unwrap(),
+            number => number.as_f64().unwrap(),
+        };
+        let names = calls.iter().map(|node| node["name"].as_str().unwrap().to_owned());
+        (names.collect(), computing.iter().map(micros).sum())
+    };
+    (0..ranks).map(of_rank).collect()
+}
+
+#[test]
+fn a_record_has_the_same_calls_and_this_machines_computing_where_clocks_tell_the_cluster_s() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = program("recorded_program.c", dir.path());
+    let record = |name: &str, more: &[&str]| {
+        let prefix = dir.path().join(name);
+        let line = ["record", "--json", "-n", "4", "--fabric", "t3000", "-o", prefix.to_str().unwrap()];
+        let output = penny(&[&line[..], more, &[program.to_str().unwrap()]].concat(), &[]);
+        assert!(output.status.success(), "{more:?}: {}", text(&output));
+        recorded(&prefix, 4)
+    };
+    let usual = record("usual", &[]);
+    for by in ["core", "clock"] {
+        let virtually = record(by, &["--virtual-time", "--time", by]);
+        for ((calls, _), (own, micros)) in usual.iter().zip(&virtually) {
+            assert_eq!(calls, own, "--time {by}");
+            // The cluster's clock does not move while a program computes.
+            assert!(*micros >= 1.0, "--time {by}: computing took {micros} us");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let output = penny(&["run", "-n", "1", "--virtual-time", "true"], &[]);
