@@ -32,6 +32,20 @@ fn an_exchange_on_h100_is_as_fast_as_the_worklog_found() {
 }
 
 #[test]
+fn messages_that_a_thread_of_the_host_posts_are_as_slow_as_the_worklog_found() {
+    // NCCL's model counts 1 us of a host's thread for each message of a NIC.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.toml");
+    let preset =
+        Command::new(env!("CARGO_BIN_EXE_penny")).args(["topo", "print", "dgx-h100"]).output().unwrap();
+    let machine =
+        String::from_utf8(preset.stdout).unwrap() + "[[override]]\nlink = \"*.nic.*\"\ngap = \"1us\"\n";
+    std::fs::write(&file, machine).unwrap();
+    let gbps = exchange(&format!("--fabric {}:nodes=2 -b 1G -e 1G", file.display()));
+    assert!(near(gbps(8, "fused"), 87.0, 3.0), "{} for 87", gbps(8, "fused"));
+}
+
+#[test]
 fn a_signal_of_its_own_never_gains_and_a_wide_window_hides_it() {
     for size in ["4K", "1M", "64M"] {
         let gbps = exchange(&format!("--fabric dgx-h100 -b {size} -e {size}"));

@@ -32,6 +32,9 @@ fn the_errors_against_published_tables_are_within_what_is_written_down() {
 #[test]
 fn a_table_that_is_missed_by_more_than_it_accepts_is_an_error_that_names_it() {
     assert!(of_table("[[8, 0.6], [1048576, 6.5]]", "[1000, 1000, 1000]").status.success());
+    // The algorithm that a source names is taken, be it the slowest.
+    let ring = of_table("[[8, 8.4]]\nalgorithm = \"ring\"", "[1, 1, 1]");
+    assert!(ring.status.success(), "{}", String::from_utf8_lossy(&ring.stderr));
     let output = of_table("[[8, 60.0]]", "[15, 15, 15]");
     let why = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{why}");
@@ -46,6 +49,8 @@ fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
         ("8", "[1, 1, 1]", "rows: a list is missing"),
         ("[[8, 1]]", "[1, 1]", "within: three numbers"),
         ("[[8, 1]]\nrank = 3", "[1, 1, 1]", "there is no key `rank`; there are name, source"),
+        ("[[8, 1]]\nalgorithm = \"rong\"", "[1, 1, 1]", "rong"),
+        ("[[8, 1]]\nalgorithm = 3", "[1, 1, 1]", "algorithm: a text is missing"),
     ] {
         let output = of_table(rows, within);
         let why = String::from_utf8(output.stderr).unwrap();

@@ -7,6 +7,7 @@
 //! machine = "dgx-h100:as=nccl"            # as --fabric takes it
 //! collective = "all_reduce"
 //! ranks = 8                               # left out: all places of the machine
+//! algorithm = "ring"                      # that the source names, as --algorithm takes it; left out: auto
 //! rows = [[8, 13.67], [1024, 16.94]]      # bytes, and microseconds
 //! within = [15, 30, 10]                   # the largest means that are accepted, in per cent: up to 4 KiB, up to 16 MiB, above
 //! ```
@@ -31,6 +32,8 @@ struct Measured {
     machine: String,
     subject: Subject,
     ranks: Option<u32>,
+    /// The algorithms of which the quickest is taken: `auto`, or names.
+    algorithms: Vec<String>,
     /// Bytes and microseconds.
     rows: Vec<(usize, f64)>,
     /// Per cent, by the ranges of [`RANGES`].
@@ -67,8 +70,8 @@ fn compare(table: &Measured, text: &mut String, failed: &mut Vec<String>) -> Res
     let network = topology::open(&table.machine).map_err(|e| e.message.clone())?;
     let view = machine::view(&network, collective, table.ranks, 0)?;
     let (views, places) = (Views::of(&network), machine::places(&network, view.nranks)?);
-    let candidates = programs(&["auto".to_owned()], &view)?;
-    let is_named = named(&network, &view, &[]);
+    let candidates = programs(&table.algorithms, &view)?;
+    let is_named = named(&network, &view, &table.algorithms);
     *text += &format!(
         "# {}: {}, {} ranks, {}\n#      bytes     measured    simulated    error  by\n",
         table.name, table.machine, view.nranks, table.subject
@@ -124,7 +127,8 @@ fn read(file: &str, text: &str) -> Result<Vec<Measured>, String> {
 }
 
 fn measured(table: &Table) -> Result<Measured, String> {
-    const KEYS: [&str; 7] = ["name", "source", "machine", "collective", "ranks", "rows", "within"];
+    const KEYS: [&str; 8] =
+        ["name", "source", "machine", "collective", "ranks", "algorithm", "rows", "within"];
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
         return Err(format!("there is no key `{key}`; there are {}", KEYS.join(", ")));
     }
@@ -141,6 +145,10 @@ fn measured(table: &Table) -> Result<Measured, String> {
             Some(count.ok_or("ranks: this is no number of ranks; write one from 1 on")?)
         }
     };
+    let algorithms = match table.get("algorithm") {
+        None => vec!["auto".to_owned()],
+        Some(_) => text("algorithm")?.split(',').map(|name| name.trim().to_owned()).collect(),
+    };
     let rows =
         table.get("rows").and_then(Item::as_array).ok_or("rows: a list is missing; add [[8, 13.67], ...]")?;
     let row = |value: &Value| {
@@ -156,7 +164,7 @@ fn measured(table: &Table) -> Result<Measured, String> {
         .map(|list| list.iter().map(number).collect::<Option<Vec<_>>>());
     let within = within.flatten().and_then(|list| list.try_into().ok());
     let within = within.ok_or("within: three numbers of per cent are missing; add within = [15, 15, 15]")?;
-    Ok(Measured { name: text("name")?, machine: text("machine")?, subject, ranks, rows, within })
+    Ok(Measured { name: text("name")?, machine: text("machine")?, subject, ranks, algorithms, rows, within })
 }
 
 fn number(value: &Value) -> Option<f64> {
