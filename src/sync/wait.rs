@@ -57,6 +57,12 @@ impl Backoff {
         Backoff { yields: YIELDS_IN_A_CROWD, ..Backoff::new(false, Some(0)) }
     }
 
+    /// The same where each poll is a system call: as long polling is fewer polls.
+    pub fn with_costly_polls(self) -> Backoff {
+        let most = self.most.min(self.most / COST + 1);
+        Backoff { spins: AtomicU32::new(most), most, patience: self.patience / COST, ..self }
+    }
+
     /// Makes the backoff for some of the ranks that this one is for.
     pub fn for_child(&self, spins: Option<u32>) -> Backoff {
         Backoff::new(self.fits, spins)
@@ -71,6 +77,8 @@ impl Backoff {
     }
 }
 
+/// Looks at memory that take as long as a poll by a system call.
+const COST: u32 = 32;
 /// Polls before the first yield where no other rank is on this core: about a quarter of a millisecond
 /// (docs/decisions/0031-patience.md).
 const PATIENCE: u32 = 16_000;
@@ -322,6 +330,24 @@ mod tests {
             // The watch is asked when the polls are over.
             assert_eq!(w.until(ready, || Err("watched"), || "late").is_err(), is_shared);
             assert_eq!(polls, if is_shared { 10 + 2 } else { 8000 });
+        }
+    }
+
+    #[test]
+    fn a_rank_whose_polls_are_system_calls_yields_after_fewer() {
+        let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
+        for (spins, costly, expected) in [(320, true, 11 + 2), (320, false, 320 + 2), (0, true, 2)] {
+            let backoff = Backoff { spins: AtomicU32::new(spins), most: spins, ..hasty() };
+            let backoff = if costly { backoff.with_costly_polls() } else { backoff };
+            let mut polls = 0;
+            let ready = || {
+                polls += 1;
+                false
+            };
+            // The watch is asked when the polls are over.
+            let w = waiter(&backoff, &doorbell, &sleepers, u64::MAX);
+            assert_eq!(w.until(ready, || Err("watched"), || "late"), Err("watched"));
+            assert_eq!(polls, expected);
         }
     }
 

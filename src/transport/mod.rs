@@ -129,7 +129,8 @@ impl Transport {
 
     /// The same where some peers are far.
     pub fn with_far(self, far: Far) -> Transport {
-        Transport { far: Some(far), ..self }
+        let backoff = self.backoff.with_costly_polls();
+        Transport { far: Some(far), backoff, ..self }
     }
 
     /// The same with threads that share this rank's large copies.
