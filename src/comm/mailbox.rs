@@ -106,6 +106,7 @@ impl CommCore {
     fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<MailboxHandle> {
         self.usable()?;
         self.broken()?;
+        self.transport.refuse_several_hosts("a mailbox")?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
         let shape = MailboxShape { threads, slots, slot_bytes, ranks: self.nranks() };
         let (deferred, offset) = match self.mailbox_prepare(&shape) {

@@ -204,6 +204,8 @@ pub struct Control {
     reserved: Reserved,
     /// The process that mapped it.
     generation: u32,
+    /// Ranks that map it: those of this host.
+    sharers: u32,
 }
 
 impl std::ops::Deref for Control {
@@ -236,7 +238,15 @@ impl Control {
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
         let (reserved, generation) = (Reserved::by_its_maker(), fork::generation());
-        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at: 0, reserved, generation })
+        let sharers = layout.nranks();
+        Ok(Control {
+            lines: Lines { segment, layout, rings: None },
+            file,
+            at: 0,
+            reserved,
+            generation,
+            sharers,
+        })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -245,8 +255,8 @@ impl Control {
         shm::reserve(&self.file.file, place.at as usize, layout.head())?;
         Ok(place)
     }
-    /// Maps a child at the place that one of its ranks has taken.
-    pub fn child(parent: &Control, nranks: u32, place: ChildPlace) -> Result<Control> {
+    /// Maps a child at the place that one of its ranks has taken. `sharers`: its ranks that share memory, of `nranks`.
+    pub fn child(parent: &Control, nranks: u32, sharers: u32, place: ChildPlace) -> Result<Control> {
         let layout = Layout::new(nranks, place.staging as usize);
         let (file, at) = (parent.file.clone(), place.at as usize);
         file.check(place, layout)?;
@@ -254,7 +264,7 @@ impl Control {
         shm::reserve(&file.file, at, layout.head())?;
         let segment = Segment::part(&file.file, at, layout.total())?;
         let (reserved, generation) = (Reserved::default(), fork::generation());
-        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation })
+        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation, sharers })
     }
     /// The PID of the process whose death a communicator of this file has noticed first.
     pub fn dead_in_family(&self) -> Option<u32> {
@@ -287,7 +297,7 @@ impl Drop for Control {
         // The last rank gives the pages back. One that died never counts.
         if self.generation == fork::generation() {
             let before = self.header().left.fetch_add(1, Ordering::AcqRel);
-            if before.wrapping_add(1) == self.layout.nranks as u32 {
+            if before.wrapping_add(1) == self.sharers {
                 self.file.release(self.at, self.layout.total());
             }
         }

@@ -1,19 +1,23 @@
 //! What a rank knows of the hosts of others: their names for sentences, and what it keeps until it leaves.
 
 use super::Transport;
+use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::sync::prim::Ordering;
 use crate::types::Rank;
 use std::any::Any;
-use std::sync::OnceLock;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
 
 /// The hosts of a communicator's ranks, if they are several.
 #[derive(Default)]
 pub(super) struct Hosts {
+    /// The address of this host by which it reached the meeting.
+    address: OnceLock<IpAddr>,
     /// By rank.
     names: OnceLock<Box<[String]>>,
     /// Dropped when the rank has said goodbye to far ranks.
-    kept: OnceLock<Box<dyn Any + Send + Sync>>,
+    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Transport {
@@ -22,9 +26,44 @@ impl Transport {
         let _ = self.hosts.names.set(names.into());
     }
 
+    /// Tells this rank the address by which others reach it. Only the first counts.
+    pub fn set_local_address(&self, address: IpAddr) {
+        let _ = self.hosts.address.set(address);
+    }
+
+    /// Returns the address by which others reach this rank.
+    pub fn local_address(&self) -> IpAddr {
+        self.hosts.address.get().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
     /// Keeps something until this rank has left the communicator and its link is closed. Only the first counts.
-    pub fn keep_until_end(&self, kept: Box<dyn Any + Send + Sync>) {
+    pub fn keep_until_end(&self, kept: Arc<dyn Any + Send + Sync>) {
         let _ = self.hosts.kept.set(kept);
+    }
+
+    /// Returns what it keeps.
+    pub fn kept(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.hosts.kept.get()
+    }
+
+    /// Takes over from `parent` what a communicator that is made from it needs: the names of hosts by rank. `members`: its ranks there.
+    pub fn know_hosts(&self, parent: &Transport, members: &[Rank]) {
+        if let Some(address) = parent.hosts.address.get() {
+            self.set_local_address(*address);
+        }
+        if let Some(names) = parent.hosts.names.get() {
+            self.name_hosts(members.iter().map(|&rank| names[rank as usize].clone()).collect());
+        }
+    }
+
+    /// Refuses what ranks of several hosts cannot do. `what` begins a sentence.
+    pub fn refuse_several_hosts(&self, what: &str) -> Result<()> {
+        let Some(far) = (0..self.nranks).find(|&rank| self.is_far(rank)) else { return Ok(()) };
+        Err(Error::usage(format!(
+            "{what} between ranks of several hosts is not there yet: rank {far} runs{}; use collectives, pennySend and pennyRecv, or a \
+             communicator of the ranks of one host (pennyCommSplit)",
+            self.on_host(far)
+        )))
     }
 
     /// Returns " on HOST" for a far rank, to follow its PID in a sentence; empty for a near one.

@@ -32,7 +32,8 @@ pub(super) fn attach(
         t.deadline(),
         all_there,
         || {
-            let well = watch().and_then(|()| t.watch_ranks(others()));
+            // A rank that has left saw all the others first; what they told may still be on its way from another host.
+            let well = watch().and_then(|()| t.watch_ranks(others().filter(|&r| !t.has_left(r))));
             // A rank that has seen all the others may leave at once.
             if all_there() {
                 return Ok(());

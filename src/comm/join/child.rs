@@ -3,6 +3,7 @@
 
 use super::attach::attach;
 use super::declared;
+use super::lifeline::Lifeline;
 use crate::bootstrap::StopCheck;
 use crate::comm::communicator::CommCore;
 use crate::comm::config::{Config, MOST_STAGING, Settings};
@@ -14,6 +15,7 @@ use crate::memory::control::{ChildPlace, Control};
 use crate::planner::Planner;
 use crate::sys::process;
 use crate::timing::Timing;
+use crate::transport::far::Far;
 use crate::transport::identity::Cause;
 use crate::transport::threads::RankThreads;
 use crate::transport::{JOINING, Transport};
@@ -40,14 +42,29 @@ pub(super) fn place(parent: &CommCore, members: &[Rank], settings: &Settings) ->
     parent.transport.control().place_for_child(nranks, settings.staging_bytes(nranks, on_machine))
 }
 
+/// What the ranks of a child share: the segment of its ranks on this host, and links to those on others.
+pub(super) struct ChildMemory {
+    pub control: Arc<Control>,
+    pub far: Option<Far>,
+}
+
+impl ChildMemory {
+    /// Maps the segment that the first of `members` on this host has taken.
+    pub fn map(parent: &Transport, members: &[Rank], place: ChildPlace) -> Result<ChildMemory> {
+        let place = ChildPlace { staging: place.staging.min(MOST_STAGING), ..place };
+        let near = members.iter().filter(|&&rank| !parent.is_far(rank)).count();
+        let control = Control::child(parent.control(), members.len() as u32, near as u32, place)?;
+        Ok(ChildMemory { control: Arc::new(control), far: None })
+    }
+}
+
 impl ChildEntrance<'_> {
-    /// Joins the child at the place that its first rank has taken. `watch`: the check while the rank waits for the others.
-    pub fn join(self, parent: &CommCore, place: ChildPlace, watch: StopCheck<'_>) -> Result<CommCore> {
+    /// Joins the child in the memory that its first rank has taken. `watch`: the check while the rank waits for the others.
+    pub fn join(self, parent: &CommCore, memory: ChildMemory, watch: StopCheck<'_>) -> Result<CommCore> {
         let ChildEntrance { handle, rank, members, config, settings, placement } = self;
         let (shared, above) = (&parent.shared, &parent.transport);
         let nranks = members.len() as u32;
-        let place = ChildPlace { staging: place.staging.min(MOST_STAGING), ..place };
-        let control = Arc::new(Control::child(above.control(), nranks, place)?);
+        let ChildMemory { control, far } = memory;
         die_point!(81 "join_met");
         let heaps = members.iter().map(|&r| above.shared_heap(r)).collect();
         let backoff = above.backoff_for_child(settings.spins);
@@ -55,8 +72,17 @@ impl ChildEntrance<'_> {
         let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
         let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
         let threads = RankThreads::new(settings.threads);
-        let transport = Arc::new(transport.with_ancestor(ancestor).with_threads(threads));
+        let transport = transport.with_ancestor(ancestor).with_threads(threads);
+        let transport = Arc::new(match far {
+            Some(far) => transport.with_far(far),
+            None => transport,
+        });
         transport.introduce_members(above, members);
+        if transport.has_far() {
+            transport.know_hosts(above, members);
+            let world = members.iter().map(|&r| shared.origin.world[r as usize]).collect();
+            Lifeline::extend(above, &transport, world);
+        }
         transport.tell_single_copy_as(above);
         let membership = control.keep(rank)?;
         die_point!(84 "join_kept");

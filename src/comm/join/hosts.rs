@@ -129,8 +129,14 @@ fn connect(
         None => transport,
     };
     let transport = prepared.transport(rank, control.clone(), heaps, cards, with)?;
+    transport.set_local_address(local_address(attendance));
     transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
     Ok((transport, control.keep(rank)))
+}
+
+/// Returns the address of this host by which it has reached the meeting: others reach it there.
+fn local_address(attendance: &Attendance) -> IpAddr {
+    attendance.local_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// Are the ranks' settings such that they can join?
@@ -168,7 +174,7 @@ fn link(
     control: &Arc<Control>,
 ) -> Result<Far> {
     let &Entrance { rank, nranks, .. } = entrance;
-    let address = attendance.local_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address = local_address(attendance);
     let provider = bootstrap::provider();
     let prepared_link = OfiLink::prepare(control, rank, nranks, address, provider.as_deref())?;
     let gone = |e: std::io::Error| {

@@ -7,9 +7,11 @@
 use crate::bootstrap::{Attendance, Heard};
 use crate::error::{Error, Result};
 use crate::log;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sys::background;
 use crate::transport::Transport;
+use crate::types::Rank;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -28,64 +30,107 @@ pub(super) struct Lifeline {
     verdict: OnceLock<Error>,
     /// The rank has left.
     is_over: AtomicBool,
+    /// The communicator of the meeting and those that were made from it, with the ranks of each in the meeting.
+    listeners: Mutex<Vec<Listener>>,
+}
+
+struct Listener {
+    transport: Weak<Transport>,
+    ranks: Vec<Rank>,
 }
 
 impl Lifeline {
-    /// Begins to listen, on a thread of its own, until the transport is dropped.
+    /// Begins to listen, on a thread of its own, until the transport and all that were made from it are dropped.
     pub fn begin(
         attendance: Attendance,
         is_at_rank_0: bool,
         transport: &Arc<Transport>,
     ) -> Result<Arc<Lifeline>> {
-        let is_over = AtomicBool::new(false);
-        let lifeline = Arc::new(Lifeline { attendance, is_at_rank_0, verdict: OnceLock::new(), is_over });
-        transport.keep_until_end(Box::new(Leave(lifeline.clone())));
-        let (listens, weak) = (lifeline.clone(), Arc::downgrade(transport));
-        background::spawn("penny-lifeline", move || listens.listen(&weak)).map_err(|e| {
+        let lifeline = Arc::new(Lifeline {
+            attendance,
+            is_at_rank_0,
+            verdict: OnceLock::new(),
+            is_over: AtomicBool::new(false),
+            listeners: Mutex::default(),
+        });
+        lifeline.add(transport, (0..transport.nranks()).collect());
+        transport.keep_until_end(Arc::new(Leave(lifeline.clone())));
+        let listens = lifeline.clone();
+        background::spawn("penny-lifeline", move || listens.listen()).map_err(|e| {
             Error::system(format!("no thread to hear of other hosts: {e}; check `ulimit -u`"))
         })?;
         Ok(lifeline)
     }
 
-    fn listen(&self, transport: &Weak<Transport>) {
+    /// Has the ranks of a communicator that was made from another hear of deaths as those of that one do. `ranks`: its ranks where the
+    /// hosts met.
+    pub fn extend(parent: &Transport, child: &Arc<Transport>, ranks: Vec<Rank>) {
+        let Some(kept) = parent.kept() else { return };
+        if let Some(Leave(lifeline)) = kept.downcast_ref() {
+            lifeline.add(child, ranks);
+            child.keep_until_end(kept.clone());
+        }
+    }
+
+    fn add(&self, transport: &Arc<Transport>, ranks: Vec<Rank>) {
+        let mut listeners = self.listeners.lock();
+        listeners.retain(|listener| listener.transport.strong_count() > 0);
+        listeners.push(Listener { transport: Arc::downgrade(transport), ranks });
+    }
+
+    /// Calls `told` for each communicator that is left, with the rank there of one of the meeting's.
+    fn each(&self, rank: Rank, mut told: impl FnMut(&Transport, Rank)) {
+        let found = |listener: &Listener| {
+            let there = listener.ranks.iter().position(|&r| r == rank)?;
+            Some((listener.transport.upgrade()?, there as Rank))
+        };
+        let all: Vec<_> = self.listeners.lock().iter().filter_map(found).collect();
+        all.iter().for_each(|(transport, rank)| told(transport, *rank));
+    }
+
+    fn listen(&self) {
         // BOUND: the rank leaves, or its process ends.
         while !self.is_over.load(Ordering::Acquire) {
             let Some(heard) = self.attendance.hear(LOOK) else { continue };
-            let Some(transport) = transport.upgrade() else { return };
             match heard {
-                Heard::Death(rank) => transport.note_far_death(rank),
+                Heard::Death(rank) => self.each(rank, |transport, rank| transport.note_far_death(rank)),
                 Heard::Failed(error) => {
                     let _ = self.verdict.set(error);
-                    transport.wake_own();
+                    // The rank still joins: there is one communicator.
+                    let all: Vec<_> =
+                        self.listeners.lock().iter().filter_map(|l| l.transport.upgrade()).collect();
+                    all.iter().for_each(|transport| transport.wake_own());
                 }
                 // What ranks tell each other before they join has been heard by now.
                 Heard::Told { .. } => {}
-                Heard::Silence => return self.miss_the_server(&transport),
+                Heard::Silence => return self.miss_the_server(),
             }
         }
     }
 
     /// The server's connection has ended: its process has left the communicator, or died.
-    fn miss_the_server(&self, transport: &Transport) {
+    fn miss_the_server(&self) {
+        if self.is_over.load(Ordering::Acquire) {
+            return;
+        }
         if !self.is_at_rank_0 {
-            log::warn(
-                transport.rank(),
-                format_args!(
-                    "{}, where the ranks met, is gone: the death of a rank on another host will be noticed at the deadline only",
-                    self.attendance.host()
-                ),
-            );
+            log::decided(format_args!(
+                "{}, where the ranks met, is gone: the death of a rank on another host will be noticed at the deadline only",
+                self.attendance.host()
+            ));
             return;
         }
         let until = Instant::now() + FAREWELL;
-        // BOUND: the patience.
-        while !transport.has_left(0) && !self.is_over.load(Ordering::Acquire) {
-            if Instant::now() >= until {
-                return transport.note_far_death(0);
+        self.each(0, |transport, rank| {
+            // BOUND: the patience.
+            while !transport.has_left(rank) {
+                if Instant::now() >= until {
+                    return transport.note_far_death(rank);
+                }
+                transport.poll_far();
+                std::thread::sleep(Duration::from_millis(1));
             }
-            transport.poll_far();
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        });
     }
 
     /// Returns the verdict, if there is one.
@@ -111,7 +156,7 @@ impl Lifeline {
     }
 }
 
-/// Tells the server that the rank has left when its transport is dropped.
+/// Tells the server that the rank has left, when the last transport that keeps it is dropped.
 struct Leave(Arc<Lifeline>);
 
 impl Drop for Leave {

@@ -200,6 +200,7 @@ pub(in crate::comm) mod grow;
 mod hosts;
 pub(in crate::comm) mod introduction;
 mod lifeline;
+mod linked_child;
 mod meeting;
 pub(in crate::comm) mod pending;
 pub(in crate::comm) mod shrink;

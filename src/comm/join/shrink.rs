@@ -15,7 +15,7 @@
 //! Ranks that exclude others than their peers do see it in these words. One that excludes fewer ranks fails, and may call
 //! again with more; one that excludes more waits for it. A rank that fails leaves that in its words, until it calls again.
 
-use super::child::{self, ChildEntrance};
+use super::child::{self, ChildEntrance, ChildMemory};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::{Config, Settings};
 use crate::comm::registry::{self, CommHandle};
@@ -90,6 +90,7 @@ impl PendingShrink {
     ) -> Result<PendingShrink> {
         let shared = registry::shared(parent)?;
         shared.refuse_forked()?;
+        shared.transport.refuse_several_hosts("pennyCommShrink")?;
         let excluded = check(excluded, shared.transport.rank(), shared.transport.nranks())?;
         Ok(PendingShrink { parent, handle: registry::reserve()?, excluded, aborts, config })
     }
@@ -318,7 +319,8 @@ impl CommCore {
                     .with_placement(|placement| placement.survivors(rank as Rank, &members, named.at)),
             };
             let place = ChildPlace { at: named.at & !(PAGE - 1), ..named };
-            entrance.join(self, place, &|| attempt.watch_place(named)).map(registry::fill)
+            let memory = ChildMemory::map(&t, &members, place)?;
+            entrance.join(self, memory, &|| attempt.watch_place(named)).map(registry::fill)
         });
         attempt.end(&made);
         made

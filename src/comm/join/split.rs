@@ -228,10 +228,18 @@ impl CommCore {
         let placement = self.timing().with_placement(|placement| placement.child(rank, &members)).flatten();
         let parent = self.transport.clone();
         let place = self.place_of_child(&members, settings.as_ref())?;
+        // Others may wait for this rank from here on.
+        let linked = match self.links_of_child(&members, rank, place) {
+            Ok(linked) => linked,
+            Err(e) => {
+                self.break_with(&e);
+                return Err(e);
+            }
+        };
         let (Some(handle), Some(rank), Some(settings)) = (handle, rank, settings) else {
             return Ok(());
         };
-        let place = place.ok_or_else(|| {
+        let memory = linked.ok_or_else(|| {
             Error::system(format!(
                 "rank {} could not take memory for its group of {} ranks; its own error says why",
                 members[0],
@@ -246,7 +254,7 @@ impl CommCore {
         };
         let entrance =
             ChildEntrance { handle, rank, members: &members, config: &config, settings, placement };
-        let joined = entrance.join(self, place, &watch).map(registry::fill);
+        let joined = entrance.join(self, memory, &watch).map(registry::fill);
         // The parent knows which ranks are dead or stopped; that the child misses ranks is only the consequence.
         let held_up = |e: Error| e.with_message(format!("{}{}", e.message, parent.held_up_elsewhere(&[])));
         // A rank that cannot join says so through the parent, or the others would wait for it.
@@ -286,7 +294,9 @@ impl CommCore {
         members: &[Rank],
         settings: Option<&Settings>,
     ) -> Result<Option<ChildPlace>> {
-        let taken = match settings.filter(|_| members.first() == Some(&self.rank())) {
+        // Each host has memory of its own.
+        let first = members.iter().find(|&&rank| !self.transport.is_far(rank));
+        let taken = match settings.filter(|_| first == Some(&self.rank())) {
             Some(settings) => child::place(self, members, settings).map(|place| [place.at, place.staging]),
             None => Ok([0; 2]),
         };
@@ -294,7 +304,7 @@ impl CommCore {
         die_point!(80 "join_prepared");
         let all = self.tell_all(&mine)?;
         taken?;
-        let told = members.first().map(|&first| &all[first as usize * mine.len()..][..mine.len()]);
+        let told = first.map(|&first| &all[first as usize * mine.len()..][..mine.len()]);
         Ok(told.filter(|told| told[0] != 0).map(|told| ChildPlace { at: told[0], staging: told[1] }))
     }
 }

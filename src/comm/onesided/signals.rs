@@ -182,6 +182,7 @@ pub(in crate::comm) struct PendingSignals {
 impl CommCore {
     /// Gives a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
+        self.transport.refuse_several_hosts("a signal")?;
         self.usable()?;
         let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
         self.broken()?;

@@ -98,6 +98,7 @@ impl CommCore {
     pub(in crate::comm) fn symmetric_init(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
+        self.transport.refuse_several_hosts("a symmetric heap")?;
         let first = first_bytes();
         let bytes = first.as_ref().map_or(0, |&bytes| bytes as u64);
         let first = self.same(Ask::Init, [bytes, 0], first)?;

@@ -111,7 +111,7 @@ mod tests {
     fn what_lay_last_is_given_out_again_and_what_did_not_is_not() {
         let [first, other] = two();
         let child =
-            |parents: &[Control; 2], place| [0, 1].map(|i| Control::child(&parents[i], 2, place).unwrap());
+            |parents: &[Control; 2], place| [0, 1].map(|i| Control::child(&parents[i], 2, 2, place).unwrap());
         let parents = [first, other];
         let place = parents[0].place_for_child(2, 4096).unwrap();
         drop(child(&parents, place));
@@ -128,7 +128,7 @@ mod tests {
         let [first, other] = two();
         let file = first.file().try_clone().unwrap();
         let place = first.place_for_child(2, 4096).unwrap();
-        let child = [&first, &other].map(|parent| Control::child(parent, 2, place).unwrap());
+        let child = [&first, &other].map(|parent| Control::child(parent, 2, 2, place).unwrap());
         let kept = |file: &std::fs::File| file.metadata().unwrap().blocks() * 512;
         let before = kept(&file);
         drop(first);

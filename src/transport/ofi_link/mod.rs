@@ -56,6 +56,9 @@ const RETRY: Duration = Duration::from_millis(5);
 /// How long a link that is dropped waits for its peers.
 const LINGER_NS: u64 = 2_000_000_000;
 
+/// Bytes of the longest address that a rank tells the others.
+pub const LARGEST_ADDRESS: usize = 200;
+
 /// A link over libfabric.
 pub struct OfiLink {
     state: Mutex<State>,
@@ -140,7 +143,7 @@ impl OfiLink {
 }
 
 impl Prepared {
-    /// What the far ranks have to know of this one, at most 200 bytes. Who knows it can write to this communicator's mirror.
+    /// What the far ranks have to know of this one, at most [`LARGEST_ADDRESS`] bytes. Who knows it can write to this communicator's mirror.
     pub fn blob(&self) -> Vec<u8> {
         self.own.bytes()
     }
