@@ -14,6 +14,7 @@
 
 pub mod compiler;
 pub mod header;
+pub mod hosts;
 pub mod library;
 pub mod ranks;
 

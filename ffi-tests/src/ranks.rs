@@ -22,24 +22,30 @@ static LAUNCH: AtomicU32 = AtomicU32::new(0);
 /// /dev/shm is a panic that shows what every rank said.
 #[track_caller]
 pub fn run(program: &Path, folder: &Path, ranks: usize, env: &[(&str, &str)]) -> Vec<String> {
-    run_within(LIMIT, program, folder, ranks, env)
+    run_within(LIMIT, program, folder, &vec![env; ranks])
+}
+
+/// The same with variables of its own for each rank.
+#[track_caller]
+pub fn run_each(program: &Path, folder: &Path, env: &[Vec<(String, String)>]) -> Vec<String> {
+    let all: Vec<Vec<(&str, &str)>> = env
+        .iter()
+        .map(|of| of.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+        .collect();
+    let all: Vec<&[(&str, &str)]> = all.iter().map(Vec::as_slice).collect();
+    run_within(LIMIT, program, folder, &all)
 }
 
 #[track_caller]
-fn run_within(
-    limit: Duration,
-    program: &Path,
-    folder: &Path,
-    ranks: usize,
-    env: &[(&str, &str)],
-) -> Vec<String> {
+fn run_within(limit: Duration, program: &Path, folder: &Path, env: &[&[(&str, &str)]]) -> Vec<String> {
+    let ranks = env.len();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let before = shared_names();
     let job = format!("{:016x}{:016x}", process::id(), LAUNCH.fetch_add(1, Ordering::Relaxed));
     let children = (0..ranks)
         .map(|rank| {
             let mut command = Command::new(program);
-            command.current_dir(folder).envs(env.iter().copied());
+            command.current_dir(folder).envs(env[rank].iter().copied());
             start(command, rank, ranks, dir.path(), &job)
         })
         .collect();
@@ -53,7 +59,7 @@ fn run_within(
             format!("--- rank {rank}: exit {}\n{}{}", codes[rank], text(rank, "out"), text(rank, "err"))
         })
         .collect();
-    assert!(good, "{} on {ranks} ranks, {env:?}:\n{story}", program.display());
+    assert!(good, "{} on {ranks} ranks, {:?}:\n{story}", program.display(), env.first());
     let left = left_behind(&before);
     assert!(left.is_empty(), "{} on {ranks} ranks left {left:?} in /dev/shm", program.display());
     (0..ranks).map(|rank| text(rank, "out")).collect()
@@ -160,8 +166,10 @@ mod tests {
         let program = dir.path().join("script");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        catch_unwind(|| run_within(Duration::from_secs(2), &program, dir.path(), 2, &[("WORD", "good")]))
-            .map_err(|panic| panic.downcast_ref::<String>().unwrap().clone())
+        catch_unwind(|| {
+            run_within(Duration::from_secs(2), &program, dir.path(), &[&[("WORD", "good")][..]; 2])
+        })
+        .map_err(|panic| panic.downcast_ref::<String>().unwrap().clone())
     }
 
     #[test]

@@ -48,6 +48,8 @@ use crate::error::{Error, Result};
 pub use attendance::{Attendance, Heard};
 pub use frame::MAX_INFO;
 pub use id::create_id;
+#[cfg(any(test, feature = "internals"))]
+pub use id::create_id_for_hosts;
 use invitation::{Door, Invitation};
 pub use network::place::{HostsPlace, provider, this_host};
 pub use who::Who;

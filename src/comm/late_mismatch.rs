@@ -40,6 +40,8 @@ impl CommCore {
         if self.shared.broken.get().is_some_and(|why| why.code == Code::RemoteError) {
             return ended;
         }
+        // What another host's rank has told of its last call may be under way.
+        self.transport.hear_far_arrivals(self.seq);
         if let Some(mismatch) = self.agreement.look_back(&self.transport, self.seq) {
             self.keep_late_mismatch(mismatch);
         }

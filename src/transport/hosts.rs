@@ -4,10 +4,14 @@ use super::Transport;
 use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::sync::prim::Ordering;
+use crate::sys::{clock, cpu};
 use crate::types::Rank;
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
+
+/// The time that a frame may be under way when a communicator ends.
+const MOMENT_NS: u64 = 100_000_000;
 
 /// The hosts of a communicator's ranks, if they are several.
 #[derive(Default)]
@@ -89,6 +93,20 @@ impl Transport {
     /// Has a rank destroyed the communicator?
     pub fn has_left(&self, rank: Rank) -> bool {
         self.lines(rank).life(rank).state.load(Ordering::Acquire) == LEFT
+    }
+
+    /// Takes in what far ranks have sent, for a moment, until all have arrived at call `seq`.
+    pub fn hear_far_arrivals(&self, seq: u64) {
+        if !self.has_far() {
+            return;
+        }
+        let until = clock::now_ns() + MOMENT_NS;
+        let is_late = |rank: Rank| self.is_far(rank) && !self.has_arrived(rank, seq) && !self.has_left(rank);
+        // BOUND: the moment.
+        while (0..self.nranks).any(is_late) && clock::now_ns() < until {
+            self.poll_far();
+            cpu::yield_now();
+        }
     }
 
     /// Wakes this rank's own threads, which may sleep in a call.

@@ -3,5 +3,6 @@
 mod examples;
 mod fuzz;
 mod host_profile;
+mod hosts;
 mod memory;
 mod programs;

@@ -71,9 +71,21 @@ struct Job {
 
 /// Starts ranks that repeat one kind of call.
 fn start(kind: &str, n: u64, seed: u64, setting: &Setting<'_>) -> Job {
+    let id = penny::internals::comm::unique_id().expect("an id");
+    start_by(&id, kind, n, seed, |_| setting.shell.to_owned(), setting.env)
+}
+
+/// The same with an id, and what a shell does before it becomes a rank.
+fn start_by(
+    id: &penny::internals::bootstrap::UniqueId,
+    kind: &str,
+    n: u64,
+    seed: u64,
+    shell: impl Fn(u32) -> String,
+    env: &[(&str, &str)],
+) -> Job {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    std::fs::write(dir.path().join("id"), penny::internals::comm::unique_id().expect("an id").0)
-        .expect("it is ours");
+    std::fs::write(dir.path().join("id"), id.0).expect("it is ours");
     let library = library::dir().join("libpenny.so");
     let (library, folder) = (library.to_str().expect("text"), dir.path().to_str().expect("text"));
     let (seed, count) = (seed.to_string(), n.to_string());
@@ -83,7 +95,8 @@ fn start(kind: &str, n: u64, seed: u64, setting: &Setting<'_>) -> Job {
             let arguments = ["--victim", kind, "--process", &number, "--ranks", &count, "--seed", &seed];
             let further = ["--dir", folder, "--library", library];
             let fuzz = env!("CARGO_BIN_EXE_fuzz");
-            start_program(rank, fuzz, setting, arguments.into_iter().chain(further))
+            let setting = Setting { env, shell: &shell(rank) };
+            start_program(rank, fuzz, &setting, arguments.into_iter().chain(further))
         })
         .collect();
     Job { ranks, _dir: dir, about: format!("{kind} on {n} ranks, seed {seed}") }
@@ -305,4 +318,47 @@ fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
         job.ranks[victim].kill();
     }
     found.report("stops");
+}
+
+/// Kinds of calls that ranks of several hosts can make.
+const OF_HOSTS: [&str; 16] = [
+    "all_reduce",
+    "reduce",
+    "broadcast",
+    "bcast",
+    "all_gather",
+    "reduce_scatter",
+    "alltoall",
+    "gather",
+    "scatter",
+    "permute",
+    "vector",
+    "barrier",
+    "transfer",
+    "exchange",
+    "group",
+    "streams",
+];
+
+#[test]
+fn survivors_of_a_kill_on_another_host_name_the_dead() {
+    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
+    let _alone = alone();
+    let (mut chance, mut found) = (Chance::new(), Findings::default());
+    for trial in 0..times(16, 200) {
+        let n = 2 + chance.below(3);
+        let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
+        let hosts = 2 + chance.below(n - 1) as u32;
+        let shell = |rank: u32| format!("export PENNY_HOST_ID=h{}", rank % hosts);
+        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text"))];
+        let kind = OF_HOSTS[trial as usize % OF_HOSTS.len()];
+        let mut job = start_by(&id, kind, n, chance.below(1 << 30), shell, &env);
+        job.did(&["begin", "join", "call"]);
+        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
+        let victim = chance.below(n) as usize;
+        let since = now_ns();
+        job.ranks[victim].kill();
+        found.hold(&mut job, victim, since, true, &[REMOTE]);
+    }
+    found.report("kills_on_several_hosts");
 }

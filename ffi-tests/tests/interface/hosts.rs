@@ -1,0 +1,65 @@
+//! C programs of ffi-tests/c whose ranks run on several hosts: this machine under several names.
+
+use penny_ffi_tests::{compiler, hosts, ranks, root};
+
+/// Runs a program with ranks on these hosts.
+#[track_caller]
+fn holds(name: &str, on: &[&[&str]]) {
+    let Some(libfabric) = hosts::libfabric() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(name);
+    compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
+    for &on in on {
+        let port = hosts::port();
+        let env: Vec<_> = on.iter().map(|host| hosts::variables(host, port, &libfabric)).collect();
+        let said = ranks::run_each(&program, dir.path(), &env);
+        let cases = said[0].lines().count();
+        assert!(
+            cases > 0 && said.iter().all(|text| text == &said[0]),
+            "every rank runs every case: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn ranks_of_several_hosts_meet_and_part() {
+    holds("communicator", &[&["a", "b"], &["a", "b", "a", "c"]]);
+}
+
+#[test]
+fn collectives_of_several_hosts_do_what_they_say() {
+    holds("collectives", &[&["a", "b"], &["a", "a", "b"], &["a", "b", "c", "a"]]);
+}
+
+#[test]
+fn collectives_of_several_hosts_refuse_wrong_arguments() {
+    holds("collective_arguments", &[&["a", "b"], &["a", "b", "b"]]);
+}
+
+#[test]
+fn every_type_is_reduced_over_several_hosts() {
+    holds("reductions", &[&["a", "b", "b"]]);
+}
+
+#[test]
+fn blocks_of_any_size_and_scaled_sums_pass_between_hosts() {
+    holds("vector", &[&["a", "b"], &["a", "b", "b"]]);
+    holds("scaled", &[&["a", "b", "a"]]);
+}
+
+#[test]
+fn messages_pass_between_hosts() {
+    holds("point_to_point", &[&["a", "b"], &["a", "b", "a"]]);
+}
+
+#[test]
+fn groups_and_streams_work_over_several_hosts() {
+    holds("group", &[&["a", "b"]]);
+    holds("stream", &[&["a", "b", "a"]]);
+    holds("recording", &[&["a", "b"]]);
+}
+
+#[test]
+fn communicators_of_several_hosts_are_made_from_others() {
+    holds("children", &[&["a", "b", "a"]]);
+}
