@@ -157,8 +157,8 @@ static inline pennyResult_t pennyMPIAgree_(const pennyMPICall_ *call, const penn
     if (first[2] != INT_MAX) {
         return pennyMPIFail_(pennyInvalidUsage,
                              "%s: mpiComm has ranks on several hosts: rank %d is not on the host of rank 0, and the host of rank "
-                             "%d has %d of the %d ranks; Penny works within one host, and pennyCommInitMPIHost joins the ranks "
-                             "of each",
+                             "%d has %d of the %d ranks; pennyCommInitMPIHost joins the ranks of each host, and a unique id that "
+                             "rank 0 has made with PENNY_NET=tcp and passed by MPI_Bcast joins all (pennyCommInitRank)",
                              call->function, first[2], call->rank, here, call->ranks);
     }
     return pennySuccess;
