@@ -53,6 +53,8 @@ const MESSAGE: usize = HEADER + LARGEST_FRAME + SMALL / 8;
 const GRACE_NS: u64 = 3_000_000_000;
 /// How long a queue may wait where the provider does not say that it has room again.
 const RETRY: Duration = Duration::from_millis(5);
+/// How long the first connection to a peer may take.
+const CONNECT_NS: u64 = 20_000_000_000;
 /// How long a link that is dropped waits for its peers.
 const LINGER_NS: u64 = 2_000_000_000;
 
@@ -90,6 +92,8 @@ struct Others {
     /// Some frames are held back; an arrival is among them.
     holds: bool,
     holds_arrival: bool,
+    /// How long the first connection to a peer may take.
+    patience_ns: u64,
     /// Some peer is lost.
     is_lost: bool,
     /// The link is being dropped.
@@ -186,6 +190,7 @@ impl Prepared {
             is_waiting: false,
             holds: false,
             holds_arrival: false,
+            patience_ns: CONNECT_NS,
             is_lost: false,
             said_goodbye: false,
             refused: 0,

@@ -2,6 +2,7 @@
 
 use super::address::RankAddress;
 use super::wire::{self, HEADER, Item, MessageHeader};
+use crate::sys::clock;
 use crate::sys::ofi::{PeerId, Place};
 use crate::types::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -61,6 +62,10 @@ pub struct FarPeer {
     pub is_answered: bool,
     /// It has taken in all frames up to this rank's goodbye.
     pub goodbye_taken: bool,
+    /// The provider has taken something for it.
+    pub is_reached: bool,
+    /// When the provider first took nothing for it, before it has taken anything.
+    pub tried_since: Option<u64>,
     /// Sending to it has failed: when, and why.
     pub lost: Option<(u64, String)>,
 }
@@ -91,6 +96,8 @@ impl FarPeer {
             goodbye: None,
             is_answered: false,
             goodbye_taken: false,
+            is_reached: false,
+            tried_since: None,
             lost: None,
         }
     }
@@ -98,6 +105,21 @@ impl FarPeer {
     /// Nothing that this rank posts matters to it any more.
     pub fn is_gone(&self) -> bool {
         self.lost.is_some() || self.goodbye.is_some()
+    }
+
+    /// The provider has taken nothing for it again. True if it is taken for lost, because there was no connection for so long.
+    pub fn gives_up(&mut self, patience_ns: u64) -> bool {
+        if self.is_reached || self.lost.is_some() {
+            return false;
+        }
+        let now = clock::now_ns();
+        let waited = now.saturating_sub(*self.tried_since.get_or_insert(now));
+        if waited <= patience_ns {
+            return false;
+        }
+        // Nothing else will be told of it.
+        self.lost = Some((0, format!("no connection to it within {} s", patience_ns as f64 / 1e9)));
+        true
     }
 
     /// The header of a message to it from rank `from`.

@@ -119,6 +119,7 @@ impl Others {
             peer.held[..HEADER].copy_from_slice(&header.words());
             if endpoint.send(peer.id, &peer.held)? {
                 peer.told = header.seen;
+                peer.is_reached = true;
                 peer.held.truncate(HEADER);
                 return Ok(());
             }
@@ -175,6 +176,7 @@ impl Others {
             return Ok(false);
         }
         peer.written = number.wrapping_add(1);
+        peer.is_reached = true;
         if with_trailers {
             peer.told = header.seen;
             return Ok(true);
@@ -205,8 +207,10 @@ impl Others {
                 if sent {
                     continue;
                 }
+                let patience_ns = self.patience_ns;
                 if let Some(peer) = self.peer(rank) {
                     peer.queue.push_front(outgoing);
+                    self.is_lost |= peer.gives_up(patience_ns);
                 }
                 self.is_waiting = true;
                 break;
@@ -221,7 +225,7 @@ impl Others {
         let header = peer.header(rank);
         let sent = endpoint.send(peer.id, &[&header.words()[..], frames].concat())?;
         if sent {
-            peer.told = header.seen;
+            (peer.told, peer.is_reached) = (header.seen, true);
         }
         Ok(sent)
     }
@@ -251,7 +255,8 @@ impl Others {
             let ended = life.node.died() || life.state.load(Ordering::Acquire) > ALIVE;
             if !ended && clock::now_ns().saturating_sub(*when) > GRACE_NS {
                 return Err(Error::remote(format!(
-                    "the connection to rank {rank} was lost: {why}; check the network between the hosts, and make a new communicator"
+                    "rank {rank} cannot be reached: {why}; check that the network between the hosts lets all ports pass, or choose another by \
+                     PENNY_NET_IFACES, and make a new communicator"
                 )));
             }
         }

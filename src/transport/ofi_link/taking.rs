@@ -122,7 +122,7 @@ impl Others {
             self.refused += 1;
             return;
         };
-        peer.lost.get_or_insert((clock::now_ns(), why));
+        peer.lost.get_or_insert((clock::now_ns(), format!("the connection was lost ({why})")));
         self.is_lost = true;
     }
 }

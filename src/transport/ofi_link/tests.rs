@@ -10,7 +10,7 @@ use crate::sync::prim::Ordering;
 use crate::sys::ofi::{Endpoint, Place, SourceRange, Use};
 use crate::transport::Transport;
 use crate::transport::in_process::{connected, controls};
-use crate::transport::link::Body;
+use crate::transport::link::{Body, Frame, Link, News};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -149,4 +149,25 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     ranks[0].send_slot(1, 0, 20_000, 5);
     until(|| counter(&ranks[1], 0) == 5);
     assert!(ranks[1].check_far().is_ok() && ranks[0].check_far().is_ok());
+}
+
+#[test]
+fn a_peer_that_cannot_be_connected_to_is_named() {
+    if !is_there() {
+        return;
+    }
+    let controls = controls(&[0, 1]);
+    let prepare = |rank: u32| OfiLink::prepare(&controls[rank as usize], rank, 2, LOOPBACK, None).unwrap();
+    let (one, gone) = (prepare(0), prepare(1).blob());
+    // The second rank's endpoint is closed already.
+    let link = one.link(&[None, Some(gone)]).unwrap();
+    link.state.lock().others.patience_ns = 1_000_000;
+    link.post(1, Frame { from: 0, number: 0, body: Body::News(News::default()) }).unwrap();
+    let mut told = None;
+    until(|| {
+        told = link.poll(&mut |_| ()).err();
+        told.is_some()
+    });
+    let told = told.unwrap();
+    assert!(told.message.contains("rank 1 cannot be reached: "), "{told}");
 }
