@@ -38,6 +38,8 @@ pub enum Heard {
     },
     /// A rank's process or host has died, or left without a word.
     Death(u32),
+    /// A rank has left the communicator.
+    Left(u32),
     /// The communicator failed while its ranks joined.
     Failed(Error),
     /// The server is no more.
@@ -58,6 +60,7 @@ impl Attendance {
         self.heard.lock().push_back(match packet {
             ToRank::Told { from, bytes } => Heard::Told { from: *from, bytes: bytes.to_vec() },
             ToRank::Death { rank } => Heard::Death(*rank),
+            ToRank::Left { rank } => Heard::Left(*rank),
         });
     }
 
@@ -85,6 +88,7 @@ impl Attendance {
         Some(match (ToRank::decode(packet), Answer::decode(packet)) {
             (Some(ToRank::Told { from, bytes }), _) => Heard::Told { from, bytes: bytes.to_vec() },
             (Some(ToRank::Death { rank }), _) => Heard::Death(rank),
+            (Some(ToRank::Left { rank }), _) => Heard::Left(rank),
             (_, Some(Answer::Verdict(error))) => Heard::Failed(error),
             _ => Heard::Silence,
         })
@@ -139,9 +143,15 @@ impl Attendance {
         let _ = self.connection.send(&frame::encode_farewell(None), &[]);
     }
 
-    /// Tells the server that this rank leaves, and ends the connection.
+    /// Tells the server that this rank leaves, waits until it has told the others, and ends the connection.
     pub fn leave(&self) {
-        let _ = self.connection.send(&FromRank::Leave.encode(), &[]);
+        let told = self.connection.send(&FromRank::Leave.encode(), &[]);
+        let until = Instant::now() + FAREWELL;
+        // BOUND: the server closes the connection, or the farewell.
+        while told.is_ok() && !matches!(self.read(), Some(Heard::Silence)) && Instant::now() < until {
+            let _ = self.connection.flush();
+            let _ = self.connection.wait(Some(Duration::from_millis(10)));
+        }
         if let MeetingConnection::Network(session) = &self.connection {
             session.close(FAREWELL);
         }

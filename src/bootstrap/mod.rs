@@ -48,10 +48,10 @@ use crate::error::{Error, Result};
 pub use attendance::{Attendance, Heard};
 pub use frame::MAX_INFO;
 pub use id::create_id;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use id::create_id_for_hosts;
 use invitation::{Door, Invitation};
-pub use network::place::{HostsPlace, provider, this_host};
+pub use network::place::{HostsPlace, provider, reachable, this_host};
 pub use who::Who;
 
 /// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It

@@ -215,7 +215,8 @@ impl Transport {
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
             self.accuse_dead(rank);
             return Error::remote(format!(
-                "rank {rank} (pid {pid}{on}) died; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
+                "rank {rank} (pid {pid}{on}) {}; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
+                if self.is_far(rank) { "died, or its host cannot be reached" } else { "died" },
                 self.beside_a_stopped_rank(rank)
             ));
         }

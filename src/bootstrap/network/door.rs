@@ -42,7 +42,8 @@ impl NetworkDoor {
         }
     }
 
-    fn addresses(&self) -> Result<Vec<IpAddr>> {
+    /// Returns the host's addresses.
+    pub fn addresses(&self) -> Result<Vec<IpAddr>> {
         let mut all = Vec::new();
         for name in self.host.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             match name.trim_matches(['[', ']']).parse() {

@@ -7,6 +7,7 @@ const TELL: [u8; 8] = *b"PENNYtel";
 const LEAVE: [u8; 8] = *b"PENNYlve";
 const TOLD: [u8; 8] = *b"PENNYtld";
 const DEATH: [u8; 8] = *b"PENNYded";
+const LEFT: [u8; 8] = *b"PENNYlft";
 
 /// A packet of a rank.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum ToRank<'a> {
     Told { from: u32, bytes: &'a [u8] },
     /// A rank's connection has ended.
     Death { rank: u32 },
+    /// A rank has left the communicator.
+    Left { rank: u32 },
 }
 
 impl<'a> FromRank<'a> {
@@ -51,6 +54,7 @@ impl<'a> ToRank<'a> {
         match self {
             ToRank::Told { from, bytes } => [&TOLD[..], &from.to_le_bytes(), bytes].concat(),
             ToRank::Death { rank } => [&DEATH[..], &rank.to_le_bytes()].concat(),
+            ToRank::Left { rank } => [&LEFT[..], &rank.to_le_bytes()].concat(),
         }
     }
 
@@ -62,6 +66,7 @@ impl<'a> ToRank<'a> {
         match *magic {
             TOLD if bytes.len() <= MOST_TOLD => Some(ToRank::Told { from: rank, bytes }),
             DEATH if bytes.is_empty() => Some(ToRank::Death { rank }),
+            LEFT if bytes.is_empty() => Some(ToRank::Left { rank }),
             _ => None,
         }
     }
@@ -79,7 +84,7 @@ mod tests {
                 let bytes = packet.encode();
                 prop_assert_eq!(FromRank::decode(&bytes), Some(packet));
             }
-            for packet in [ToRank::Told { from, bytes: &bytes }, ToRank::Death { rank: from }] {
+            for packet in [ToRank::Told { from, bytes: &bytes }, ToRank::Death { rank: from }, ToRank::Left { rank: from }] {
                 let bytes = packet.encode();
                 prop_assert_eq!(ToRank::decode(&bytes), Some(packet));
             }

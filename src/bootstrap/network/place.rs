@@ -48,6 +48,16 @@ pub fn this_host() -> HostIdentity {
     HostIdentity::this(env::get("PENNY_HOST_ID").as_deref())
 }
 
+/// Returns an address of this host that other hosts reach, in place of one that only this host does: of the same kind if there is one.
+pub fn reachable(address: IpAddr) -> IpAddr {
+    if !address.is_loopback() {
+        return address;
+    }
+    let own = interfaces::chosen().unwrap_or_default();
+    let alike = |own: &&IpAddr| own.is_ipv4() == address.is_ipv4();
+    own.iter().find(alike).or(own.first()).copied().unwrap_or(address)
+}
+
 /// Returns the provider that `PENNY_NET` names; `None`: none.
 pub fn provider() -> Option<String> {
     env::get("PENNY_NET").filter(|word| word != "off")
@@ -122,7 +132,11 @@ impl HostsPlace {
             meetings.expect_as(self.serial(), Secret(self.secret), until).then_some(self.serial())
         };
         let served = expected(&self.door.ports, &expect)?;
-        Ok(self.invitation_at(NetworkDoor::of_addresses(&served.addresses, served.port)))
+        // As the other ranks know it, if that is one of this host's: its links have an address of the same kind as theirs.
+        let named = self.door.addresses().unwrap_or_default();
+        let mut addresses = served.addresses;
+        addresses.sort_by_key(|address| !named.contains(address));
+        Ok(self.invitation_at(NetworkDoor::of_addresses(&addresses, served.port)))
     }
 
     fn serial(&self) -> u64 {
@@ -187,8 +201,10 @@ fn expected(
         NetworkDoor::listen(&addresses, ports.clone()).map_err(|e| cannot_listen(&addresses, ports, &e))?;
     let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
     if !addresses.iter().any(IpAddr::is_loopback) {
-        // For ranks of this host that were told `localhost`.
-        listeners.extend(network::listen(Ipv4Addr::LOCALHOST.into(), port).ok());
+        // For ranks of this host that were told `localhost`, or a name that leads to what Debian calls its own.
+        let loopbacks = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 1, 1)];
+        listeners
+            .extend(loopbacks.into_iter().filter_map(|address| network::listen(address.into(), port).ok()));
     }
     let mut meetings = ExpectedMeetings::default();
     let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;

@@ -52,9 +52,9 @@ impl Server {
         }
         let leaves = packet.is_some_and(|packet| FromRank::decode(packet) == Some(FromRank::Leave));
         self.rank_connections[at].stage = Stage::Gone;
-        if !leaves {
-            self.tell_others(serial, rank, &ToRank::Death { rank }.encode());
-        }
+        let told = if leaves { ToRank::Left { rank } } else { ToRank::Death { rank } };
+        // Before its connection is closed, which a rank that leaves waits for: its process may be this one, and end then.
+        self.tell_others(serial, rank, &told.encode());
     }
 
     /// Passes a message on to the ranks of other hosts. Returns `false` if the packet is none.

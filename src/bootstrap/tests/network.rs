@@ -75,6 +75,7 @@ fn ranks_of_several_hosts_meet_and_tell_each_other_until_they_leave() {
             // BOUND: the others.
             while told.len() + 1 < n as usize {
                 match attendance.hear(MINUTE) {
+                    Some(super::super::Heard::Left(_)) => {}
                     Some(super::super::Heard::Told { from, bytes }) => {
                         assert_eq!(bytes, format!("from {from}").into_bytes());
                         assert!(from != rank && told.insert(from));
@@ -107,8 +108,9 @@ fn a_rank_that_goes_without_a_word_is_dead_to_all_others_and_one_that_leaves_is_
                 1 => {}
                 2 => attendance.leave(),
                 _ => {
-                    assert_eq!(attendance.hear(MINUTE), Some(super::super::Heard::Death(1)));
-                    assert_eq!(attendance.hear(Duration::from_millis(50)), None);
+                    use super::super::Heard::{Death, Left};
+                    let both = [attendance.hear(MINUTE), attendance.hear(MINUTE)];
+                    assert!(both.contains(&Some(Death(1))) && both.contains(&Some(Left(2))), "{both:?}");
                     attendance.leave();
                 }
             }

@@ -136,7 +136,7 @@ fn connect(
 
 /// Returns the address of this host by which it has reached the meeting: others reach it there.
 fn local_address(attendance: &Attendance) -> IpAddr {
-    attendance.local_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    bootstrap::reachable(attendance.local_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
 /// Are the ranks' settings such that they can join?
@@ -195,6 +195,7 @@ fn link(
                 let host = ranks.get(dead as usize).map_or(String::new(), |r| r.host.name());
                 return Err(Error::remote(format!("rank {dead} on {host} died while the ranks joined")));
             }
+            Some(Heard::Left(_)) => {}
             Some(Heard::Failed(error)) => return Err(error),
             Some(Heard::Silence) => return Err(gone(std::io::ErrorKind::ConnectionReset.into())),
             None => {}

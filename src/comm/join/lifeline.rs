@@ -13,13 +13,10 @@ use crate::sys::background;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time between two looks at whether the rank has left.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// The time for which a farewell of rank 0 is waited for when its connection has ended.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The connection, which a thread listens to.
 pub(super) struct Lifeline {
@@ -89,6 +86,7 @@ impl Lifeline {
     }
 
     fn listen(&self) {
+        let mut rank_0_left = false;
         // BOUND: the rank leaves, or its process ends.
         while !self.is_over.load(Ordering::Acquire) {
             let Some(heard) = self.attendance.hear(LOOK) else { continue };
@@ -101,36 +99,26 @@ impl Lifeline {
                         self.listeners.lock().iter().filter_map(|l| l.transport.upgrade()).collect();
                     all.iter().for_each(|transport| transport.wake_own());
                 }
+                Heard::Left(rank) => rank_0_left |= rank == 0,
                 // What ranks tell each other before they join has been heard by now.
                 Heard::Told { .. } => {}
-                Heard::Silence => return self.miss_the_server(),
+                Heard::Silence => return self.miss_the_server(rank_0_left),
             }
         }
     }
 
-    /// The server's connection has ended: its process has left the communicator, or died.
-    fn miss_the_server(&self) {
-        if self.is_over.load(Ordering::Acquire) {
+    /// The server's connection has ended: its process has ended, or cannot be reached.
+    fn miss_the_server(&self, rank_0_left: bool) {
+        if self.is_over.load(Ordering::Acquire) || rank_0_left && self.is_at_rank_0 {
             return;
         }
-        if !self.is_at_rank_0 {
-            log::decided(format_args!(
-                "{}, where the ranks met, is gone: the death of a rank on another host will be noticed at the deadline only",
-                self.attendance.host()
-            ));
-            return;
+        if self.is_at_rank_0 {
+            return self.each(0, |transport, rank| transport.note_far_death(rank));
         }
-        let until = Instant::now() + FAREWELL;
-        self.each(0, |transport, rank| {
-            // BOUND: the patience.
-            while !transport.has_left(rank) {
-                if Instant::now() >= until {
-                    return transport.note_far_death(rank);
-                }
-                transport.poll_far();
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
+        log::decided(format_args!(
+            "{}, where the ranks met, is gone: the death of a rank on another host will be noticed at the deadline only",
+            self.attendance.host()
+        ));
     }
 
     /// Returns the verdict, if there is one.
