@@ -48,6 +48,12 @@ pub fn find(library: &'static Library, provider: &str, address: IpAddr) -> Resul
     let name = CString::new(provider).map_err(|_| {
         Error::argument("the provider's name contains a zero byte; set PENNY_NET to one word")
     })?;
+    if is_unfit(provider) {
+        return Err(Error::usage(format!(
+            "libfabric's provider {provider} does not serve ranks of several hosts here; leave PENNY_NET unset, or set it to tcp or to the \
+             provider of your network"
+        )));
+    }
     // SAFETY: NULL asks for an empty description.
     let hints = Offers { library, first: unsafe { (library.dup_info)(null()) } };
     if hints.first.is_null() {
@@ -88,10 +94,18 @@ fn ask(library: &'static Library, node: Option<&CStr>, hints: Option<&Offers>) -
     Ok(Offers { library, first })
 }
 
+/// Providers between processes of one machine, and two over which the link's tests do not end.
+const UNFIT: [&str; 4] = ["shm", "sm2", "sockets", "udp"];
+
+fn is_unfit(provider: &str) -> bool {
+    provider.split(';').any(|part| UNFIT.contains(&part))
+}
+
 /// The sentence where nothing fits: no such provider, or not here.
 fn missing(library: &'static Library, provider: &str, address: IpAddr, why: &str) -> Error {
     let mut names: Vec<String> =
         ask(library, None, None).map_or(Vec::new(), |offers| offers.all().map(provider_of).collect());
+    names.retain(|name| !is_unfit(name));
     names.sort_unstable();
     names.dedup();
     let is_there = names.iter().any(|name| name.split(';').any(|part| part == provider));

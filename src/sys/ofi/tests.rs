@@ -131,6 +131,9 @@ fn what_cannot_be_opened_is_told_in_a_sentence() {
     let told = |provider, address| Endpoint::open(provider, address, WORDS).err().unwrap().message.clone();
     let none = told(Some("nosuch"), V4);
     assert!(none.contains("has no provider nosuch; it has: ") && none.contains("tcp"), "{none}");
+    assert!(!none.contains("sockets"), "{none}");
+    let unfit = told(Some("udp;ofi_rxd"), V4);
+    assert!(unfit.contains("does not serve ranks of several hosts"), "{unfit}");
     let elsewhere = told(None, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)));
     assert!(elsewhere.contains("at the local address 192.0.2.7"), "{elsewhere}");
     let mut a = Endpoint::open(None, V4, WORDS).unwrap();
