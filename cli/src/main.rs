@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use args_or::ArgsOr;
 
-/// Collective communication between processes of one machine
+/// Collective communication between processes of one host or several
 #[derive(Parser)]
 #[command(name = "penny", version, arg_required_else_help = true)]
 struct Penny {

@@ -80,7 +80,7 @@ pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream>
     Ok(stream)
 }
 
-/// Has the kernel end a connection whose other host is silent or out of reach for [`SILENCE`].
+/// Has the kernel end a connection whose other host is silent or out of reach for 3 s.
 pub fn tell_dead_hosts(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     setsockopt(stream, sockopt::KeepAlive, &true)?;

@@ -1,4 +1,4 @@
-"""Collective communication between processes of one machine over shared memory.
+"""Collective communication between processes, over shared memory within a host and libfabric between hosts.
 
     import numpy, penny
 

@@ -14,7 +14,7 @@
 //! mostly they travel with the next slot. What the provider has no room for waits in a queue, one for each peer, and is sent at the next
 //! poll. Posting never waits.
 //!
-//! A link that is dropped says goodbye and waits, for [`LINGER_NS`] at most, until each peer has taken in all that was sent to it: a provider
+//! A link that is dropped says goodbye and waits, for 2 s at most, until each peer has taken in all that was sent to it: a provider
 //! may forget what is under way when its endpoint is closed.
 
 mod address;
