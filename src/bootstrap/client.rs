@@ -97,7 +97,7 @@ pub fn meet(
             }
             Err(Knock::Busy) => {}
             Err(Knock::Astray(attempts)) => {
-                // Whoever made an id has listened ever since. A server that is found when the meeting is over has a reason.
+                // The process that made an id listens from then on, so its refusal is final. So is a refusal after a first visit.
                 if ticket.creator.is_some() && (attempts.is_refused() || attempts.is_unknown())
                     || host.is_some()
                 {

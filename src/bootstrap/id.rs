@@ -23,7 +23,7 @@ use crate::sys::process::random;
 const MOST_OUTSTANDING: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"PENNYid\x01";
-/// The same of an id whose ranks may be on several hosts.
+/// The first bytes of an id whose ranks may be on several hosts.
 const HOSTS_MAGIC: [u8; 8] = *b"PENNYid\x02";
 
 /// Bytes of an address in an id.

@@ -136,7 +136,7 @@ struct Job {
     local_size: Option<u32>,
     hosts: Option<u32>,
     identity: Vec<String>,
-    /// The first so many of these are the same on all hosts of the job.
+    /// How many of the first entries of `identity` are the same on all hosts of the job.
     global: usize,
     /// What the launcher has told the ranks of this job alone.
     secret: Option<String>,

@@ -17,8 +17,6 @@ pub struct Interface {
     pub name: String,
     /// The address.
     pub address: IpAddr,
-    /// Bits of the network's part of it.
-    pub prefix: u8,
     /// It reaches only this host.
     pub is_loopback: bool,
 }
@@ -29,11 +27,6 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         let address = address?;
         let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
         v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
-    };
-    let prefix = |mask: Option<IpAddr>| match mask {
-        Some(IpAddr::V4(mask)) => mask.to_bits().count_ones() as u8,
-        Some(IpAddr::V6(mask)) => mask.to_bits().count_ones() as u8,
-        None => 0,
     };
     let link_only = |address: &IpAddr| match address {
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -46,7 +39,6 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
             let address = ip(entry.address.as_ref()).filter(|address| !link_only(address))?;
             Some(Interface {
                 address,
-                prefix: prefix(ip(entry.netmask.as_ref())),
                 is_loopback: entry.flags.contains(InterfaceFlags::IFF_LOOPBACK),
                 name: entry.interface_name,
             })
@@ -99,7 +91,7 @@ mod tests {
     fn every_machine_has_a_loopback() {
         let all = interfaces().unwrap();
         let loopback = all.iter().find(|interface| interface.address.is_loopback()).expect("lo");
-        assert!(loopback.is_loopback && loopback.prefix >= 8, "{loopback:?}");
+        assert!(loopback.is_loopback, "{loopback:?}");
     }
 
     #[test]

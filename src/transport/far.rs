@@ -338,8 +338,7 @@ impl Transport {
         let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
         far.mirror.life(rank).node.mark_dead();
         self.ring_all();
-        #[cfg(not(loom))]
-        self.control.doorbell(self.rank).ring();
+        self.wake_own();
     }
 
     /// Why far ranks cannot be heard any more, if that is so.

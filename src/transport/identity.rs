@@ -6,7 +6,6 @@
 
 use super::Transport;
 use super::link::News;
-use crate::memory::control::LEFT;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{clock, cpu, process};
 use crate::types::Rank;
@@ -227,8 +226,8 @@ impl Transport {
     /// Remembers that a wait for these ranks was in vain. A rank that is stopped or dead, waited for or not, is guilty before
     /// one that is only late: that one may wait in its turn. Tells who is guilty, if that is none of `waited`.
     pub(super) fn accuse(&self, waited: &[Rank]) -> Option<Rank> {
-        let left = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) == LEFT;
-        let others = (0..self.nranks).filter(|&r| r != self.rank && !left(r) && !waited.contains(&r));
+        let others =
+            (0..self.nranks).filter(|&r| r != self.rank && !self.has_left(r) && !waited.contains(&r));
         let all: Vec<(Rank, &str)> =
             waited.iter().copied().chain(others).map(|r| (r, self.state(r))).collect();
         let guilty = all

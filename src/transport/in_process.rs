@@ -224,7 +224,7 @@ pub fn connected(
         let control = controls[rank as usize].clone();
         let transport = Transport::new(control, rank, heaps, backoff, timeout_ms * 1_000_000);
         let is_far: Box<[bool]> = hosts.iter().map(|&other| other != host).collect();
-        Arc::new(if is_far.contains(&true) { transport.with_far(far(rank, is_far)) } else { transport })
+        Arc::new(transport.with_far(is_far.contains(&true).then(|| far(rank, is_far))))
     };
     let all: Vec<_> = (0..).zip(hosts).map(&mut transport).collect();
     all.iter().for_each(|t| t.live(std::process::id(), 1));

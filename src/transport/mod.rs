@@ -127,10 +127,10 @@ impl Transport {
         }
     }
 
-    /// The same where some peers are far.
-    pub fn with_far(self, far: Far) -> Transport {
-        let backoff = self.backoff.with_costly_polls();
-        Transport { far: Some(far), backoff, ..self }
+    /// The same with far peers, if there are some.
+    pub fn with_far(self, far: Option<Far>) -> Transport {
+        let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
+        Transport { far, backoff, ..self }
     }
 
     /// The same with threads that share this rank's large copies.
@@ -387,8 +387,7 @@ impl Transport {
         self.ring_all();
         die_point!(52 "abort_rung");
         // The rank that sleeps inside a call may be this very one.
-        #[cfg(not(loom))]
-        self.control.doorbell(self.rank).ring();
+        self.wake_own();
     }
 }
 

@@ -134,7 +134,7 @@ impl Transport {
             if life.node.died() || self.seen_dead(rank) {
                 return Err(Error::remote(format!("rank {rank} (pid {pid}{on}) died; exclude it, too")));
             }
-            if life.state.load(Ordering::Acquire) == LEFT {
+            if self.has_left(rank) {
                 return Err(Error::remote(format!(
                     "rank {rank} (pid {pid}{on}) has destroyed the communicator; exclude it, too"
                 )));

@@ -101,7 +101,6 @@ mod tests {
         let interface = |name: &str, address: &str, is_loopback| Interface {
             name: name.into(),
             address: address.parse().unwrap(),
-            prefix: 24,
             is_loopback,
         };
         vec![

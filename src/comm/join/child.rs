@@ -73,10 +73,7 @@ impl ChildEntrance<'_> {
         let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
         let threads = RankThreads::new(settings.threads);
         let transport = transport.with_ancestor(ancestor).with_threads(threads);
-        let transport = Arc::new(match far {
-            Some(far) => transport.with_far(far),
-            None => transport,
-        });
+        let transport = Arc::new(transport.with_far(far));
         transport.introduce_members(above, members);
         if transport.has_far() {
             transport.know_hosts(above, members);

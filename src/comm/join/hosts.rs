@@ -119,16 +119,9 @@ fn connect(
     let gathering = Gathering { place: &place, ranks: &near, rank, layout, watch: &watch };
     let Gathered { attendance: local, control, heaps, cards, .. } = prepared.gather(&gathering)?;
     local.joined();
-    let link = if far.contains(&true) {
-        Some(link(prepared, entrance, attendance, ranks, &far, &control)?)
-    } else {
-        None
-    };
-    let with = |transport: Transport| match link {
-        Some(far) => transport.with_far(far),
-        None => transport,
-    };
-    let transport = prepared.transport(rank, control.clone(), heaps, cards, with)?;
+    let link = || link(prepared, entrance, attendance, ranks, &far, &control);
+    let links = far.contains(&true).then(link).transpose()?;
+    let transport = prepared.transport(rank, control.clone(), heaps, cards, links)?;
     transport.set_local_address(local_address(attendance));
     transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
     Ok((transport, control.keep(rank)))

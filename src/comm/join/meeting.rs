@@ -16,6 +16,7 @@ use crate::sync::wait::Backoff;
 use crate::sys::process::Card;
 use crate::sys::{cpu, keeper, process};
 use crate::transport::Transport;
+use crate::transport::far::Far;
 use crate::transport::identity::{self, Identity};
 use crate::transport::threads::RankThreads;
 use crate::types::Rank;
@@ -153,7 +154,7 @@ impl PreparedRank {
             self.gather(&gathering)?;
         die_point!(81 "join_met");
         // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
-        let transport = match self.transport(rank, control.clone(), heaps, cards, |transport| transport) {
+        let transport = match self.transport(rank, control.clone(), heaps, cards, None) {
             Ok(transport) => transport,
             Err(e) => {
                 attendance.give_up(&e);
@@ -234,14 +235,14 @@ impl PreparedRank {
         }
     }
 
-    /// Makes the transport over what this rank's host shares. `with`: what else it gets before it is in use.
+    /// Makes the transport over what this rank's host shares. `far`: the ranks of other hosts.
     pub fn transport(
         &self,
         rank: Rank,
         control: Arc<Control>,
         heaps: Vec<Arc<PeerHeap>>,
         cards: Vec<(Rank, Card)>,
-        with: impl FnOnce(Transport) -> Transport,
+        far: Option<Far>,
     ) -> Result<Arc<Transport>> {
         let (settings, own) = (&self.settings, self.introduction.card);
         let near: Vec<Identity> = cards.iter().map(|(_, card)| Identity::new(*card, own)).collect();
@@ -249,7 +250,7 @@ impl PreparedRank {
         let backoff = Backoff::for_ranks(rivals, settings.spins);
         let nranks = heaps.len();
         let transport = Transport::new(control, rank, heaps, backoff, settings.timeout_ns);
-        let transport = Arc::new(with(transport.with_threads(RankThreads::new(settings.threads))));
+        let transport = Arc::new(transport.with_far(far).with_threads(RankThreads::new(settings.threads)));
         let mut identities: Vec<Option<Identity>> = (0..nranks).map(|_| None).collect();
         for ((rank, _), identity) in cards.iter().zip(near) {
             identities[*rank as usize] = Some(identity);

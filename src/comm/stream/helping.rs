@@ -21,7 +21,7 @@ use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::{clock, cpu};
 use std::thread::Thread;
 
-/// Calls of so many bytes a block are worth a second thread.
+/// The bytes of a block from which on a call is worth a second thread.
 pub(super) const HEAVY: usize = 32 << 10;
 /// A helper leaves when nothing has been over for so long.
 const PATIENCE_NS: u64 = 500_000;

@@ -50,7 +50,7 @@ pub struct RemoteMemory {
     pub key: u64,
 }
 
-/// Who uses a memory.
+/// The use of a registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// This endpoint sends from it.

@@ -65,7 +65,8 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
         let mirror = Arc::new(Lines::private(control.layout(), 0).unwrap());
         let far = Far::new(&control, 0, Box::new([false, true]), mirror, Box::new(Broken(deliver))).unwrap();
         let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
-        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000).with_far(far);
+        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000)
+            .with_far(Some(far));
         let told = t.meet(1, &mut scope(1, 0)).unwrap_err();
         assert!(told.code == Code::RemoteError && told.message.contains(why), "{told}");
     }

@@ -46,7 +46,7 @@ impl MessageHeader {
 pub enum Item<'a> {
     /// A change of the sender's lines, with its number.
     Line(u64, Body<'a>),
-    /// The sender has no more to say: it has sent so many frames.
+    /// The sender closes its link. It has sent this number of frames.
     Bye(u64),
     /// The sender has taken in all frames up to a goodbye.
     ByeTaken,
