@@ -71,10 +71,9 @@ impl Invitation {
             },
             Door::Network { door, host } => {
                 match door.connect(self.serial, &self.secret, &Who::this(*host)) {
-                    Ok(Ok(session)) => Ok(MeetingConnection::Network(Box::new(session))),
-                    Ok(Err(attempts)) if attempts.is_busy() => Err(Knock::Busy),
-                    Ok(Err(attempts)) => Err(Knock::Astray(attempts)),
-                    Err(e) => Err(Knock::Refused(e)),
+                    Ok(session) => Ok(MeetingConnection::Network(Box::new(session))),
+                    Err(attempts) if attempts.is_busy() => Err(Knock::Busy),
+                    Err(attempts) => Err(Knock::Astray(attempts)),
                 }
             }
         }

@@ -9,7 +9,6 @@ use super::super::frame::Secret;
 use super::super::who::Who;
 use super::handshake::Status;
 use super::session::{Session, SessionRefusal};
-use crate::error::{Error, Result};
 use crate::sys::network;
 
 /// The time for which one address is tried.
@@ -25,7 +24,11 @@ pub struct NetworkDoor {
 }
 
 /// The addresses that a rank has tried in vain, and why.
-pub struct Attempts(Vec<(SocketAddr, SessionRefusal)>);
+pub struct Attempts {
+    tried: Vec<(SocketAddr, SessionRefusal)>,
+    /// Names without an address, and why.
+    nameless: Vec<String>,
+}
 
 impl NetworkDoor {
     /// Makes the door of a process that listens at one port of these addresses.
@@ -42,43 +45,35 @@ impl NetworkDoor {
         }
     }
 
-    /// Returns the host's addresses.
-    pub fn addresses(&self) -> Result<Vec<IpAddr>> {
-        let mut all = Vec::new();
+    /// Returns the host's addresses, and what to say of names that have none: they may get one when the host starts.
+    pub fn addresses(&self) -> (Vec<IpAddr>, Vec<String>) {
+        let (mut all, mut nameless) = (Vec::new(), Vec::new());
         for name in self.host.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             match name.trim_matches(['[', ']']).parse() {
                 Ok(address) => all.push(address),
-                Err(_) => {
-                    let found = (name, 0).to_socket_addrs().map_err(|e| {
-                        Error::system(format!(
-                            "the host {name:?}, where the ranks meet, has no address: {e}; check the name, or pass an address"
-                        ))
-                    })?;
-                    all.extend(found.map(|address| address.ip()));
-                }
+                Err(_) => match (name, 0).to_socket_addrs() {
+                    Ok(found) => all.extend(found.map(|address| address.ip())),
+                    Err(e) => nameless.push(format!("{name} (it has no address: {e})")),
+                },
             }
         }
         all.dedup();
-        Ok(all)
+        (all, nameless)
     }
 
-    /// Connects to the first address and port where the meeting is served. `Err(Err(..))`: it cannot be tried.
-    pub fn connect(
-        &self,
-        serial: u64,
-        secret: &Secret,
-        me: &Who,
-    ) -> Result<std::result::Result<Session, Attempts>> {
-        let mut attempts = Vec::new();
-        for address in self.addresses()? {
+    /// Connects to the first address and port where the meeting is served.
+    pub fn connect(&self, serial: u64, secret: &Secret, me: &Who) -> Result<Session, Attempts> {
+        let (addresses, nameless) = self.addresses();
+        let mut tried = Vec::new();
+        for address in addresses {
             for port in self.ports.clone() {
                 let address = SocketAddr::new(address, port);
                 match Session::connect(address, serial, secret, me, Instant::now() + PATIENCE) {
-                    Ok(session) => return Ok(Ok(session)),
+                    Ok(session) => return Ok(session),
                     Err(refused) => {
                         // A host that does not answer at one port answers at none.
                         let is_silent = matches!(&refused, SessionRefusal::Unreachable(e) if e.kind() != io::ErrorKind::ConnectionRefused);
-                        attempts.push((address, refused));
+                        tried.push((address, refused));
                         if is_silent {
                             break;
                         }
@@ -86,7 +81,7 @@ impl NetworkDoor {
                 }
             }
         }
-        Ok(Err(Attempts(attempts)))
+        Err(Attempts { tried, nameless })
     }
 
     /// Listens at one of the ports on each of these addresses of this host. `AddrInUse`: all ports are taken.
@@ -118,35 +113,37 @@ fn listen_at(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
 impl Attempts {
     /// Does a process listen that has this meeting, and finds the secret wrong?
     pub fn is_refused(&self) -> bool {
-        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::WrongSecret)))
+        self.tried.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::WrongSecret)))
     }
 
     /// Does a process listen that does not know this meeting?
     pub fn is_unknown(&self) -> bool {
-        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::UnknownMeeting)))
+        self.tried.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::UnknownMeeting)))
     }
 
     /// Has a process answered that has too many connections for the moment?
     pub fn is_busy(&self) -> bool {
-        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::TurnedAway | SessionRefusal::Mute))
+        self.tried
+            .iter()
+            .any(|(_, refused)| matches!(refused, SessionRefusal::TurnedAway | SessionRefusal::Mute))
     }
 
     /// Returns what was tried and what came of it: of the ports of an address that answered alike, the first and the last.
     pub fn text(&self) -> String {
         let told: Vec<(SocketAddr, String)> =
-            self.0.iter().map(|(address, refused)| (*address, because(refused))).collect();
+            self.tried.iter().map(|(address, refused)| (*address, because(refused))).collect();
         let alike = |a: &(SocketAddr, String), b: &(SocketAddr, String)| a.0.ip() == b.0.ip() && a.1 == b.1;
         let runs = told.chunk_by(alike).map(|run| {
             let (first, last) = (&run[0], &run[run.len() - 1]);
             let ports = if run.len() > 1 { format!(" to {}", last.0.port()) } else { String::new() };
             format!("{}{ports} ({})", first.0, first.1)
         });
-        runs.collect::<Vec<_>>().join(", ")
+        runs.chain(self.nameless.iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 
     /// Names a trap: the addresses that were tried lead to this host only.
     pub fn hint(&self) -> &'static str {
-        match !self.0.is_empty() && self.0.iter().all(|(address, _)| address.ip().is_loopback()) {
+        match !self.tried.is_empty() && self.tried.iter().all(|(address, _)| address.ip().is_loopback()) {
             true => "; these addresses lead to the rank's own host only: pass one that other hosts reach",
             false => "",
         }

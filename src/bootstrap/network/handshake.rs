@@ -10,7 +10,7 @@
 //! the secret nor anything from which it can be computed is sent, and a recorded proof fits no other connection. From the nonces both ends
 //! derive a key for each direction, with which every packet is sealed ([`Seal`]). Packets are not encrypted.
 
-use super::super::frame::Secret;
+use super::super::frame::{Secret, equal};
 use super::Who;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -30,19 +30,14 @@ pub const SEAL: usize = 16;
 
 pub type Nonce = [u8; NONCE];
 
-fn keyed(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+/// Returns the HMAC-SHA256 of the parts, one after another.
+pub fn keyed(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = match Hmac::<Sha256>::new_from_slice(key) {
         Ok(mac) => mac,
         Err(_) => unreachable!("an HMAC takes keys of any length"),
     };
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
-}
-
-/// Equal? Takes the same time whatever the answer.
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    let differ = a.iter().zip(b).fold(0u8, |all, (a, b)| all | (a ^ b));
-    a.len() == b.len() && std::hint::black_box(differ) == 0
 }
 
 /// Returns the challenge with this nonce.

@@ -12,16 +12,14 @@ use super::super::invitation::{Door, Invitation};
 use super::super::server;
 use super::super::who::Who;
 use super::door::NetworkDoor;
+use super::handshake::keyed;
 use super::interfaces;
 pub use super::interfaces::MOST;
 use crate::env;
 use crate::error::{Error, Result};
-use crate::hash::fnv128;
 use crate::sync::lock::Mutex;
 use crate::sys::host::HostIdentity;
 use crate::sys::network;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
 /// Ports after that of the launcher's own store at which rank 0 may listen.
 const PORTS_AFTER: u16 = 16;
@@ -95,12 +93,9 @@ impl HostsPlace {
             Some(ports) => ports,
             None => port.saturating_add(1)..=port.saturating_add(PORTS_AFTER),
         };
-        let parts = identity.iter().flat_map(|part| part.bytes().chain([0]));
-        let job = [fnv128(parts).to_le_bytes(), u128::from(series).to_le_bytes()].concat();
-        let mut mac = Hmac::<Sha256>::new_from_slice(secret)
-            .map_err(|_| Error::internal("an HMAC takes keys of any length"))?;
-        mac.update(&job);
-        let key = mac.finalize().into_bytes();
+        // Each part ends with a byte that no part contains, so that no two lists run together.
+        let job: Vec<u8> = identity.iter().flat_map(|part| part.bytes().chain([0])).collect();
+        let key = keyed(secret, &[&job, &series.to_le_bytes()]);
         let secret = std::array::from_fn(|i| key[i]);
         let door = NetworkDoor { host: host.to_owned(), ports };
         Ok(HostsPlace { door, host: this_host(), series, secret })
@@ -133,7 +128,7 @@ impl HostsPlace {
         };
         let served = expected(&self.door.ports, &expect)?;
         // As the other ranks know it, if that is one of this host's: its links have an address of the same kind as theirs.
-        let named = self.door.addresses().unwrap_or_default();
+        let (named, _) = self.door.addresses();
         let mut addresses = served.addresses;
         addresses.sort_by_key(|address| !named.contains(address));
         Ok(self.invitation_at(NetworkDoor::of_addresses(&addresses, served.port)))

@@ -185,6 +185,15 @@ fn an_id_of_a_process_that_has_ended_is_refused_with_the_addresses_that_were_tri
 }
 
 #[test]
+fn a_host_whose_name_has_no_address_yet_is_asked_for_until_the_deadline() {
+    let place =
+        HostsPlace::new(("penny-has-no-such-host.invalid", 29_500), SECRET.as_bytes(), &[], 0).unwrap();
+    let told = come(&MeetingPlace::Hosts(place), 1, 2, Duration::from_millis(300)).err().unwrap();
+    assert_eq!(told.code, Code::Timeout, "{told}");
+    assert!(told.message.contains("penny-has-no-such-host.invalid (it has no address: "), "{told}");
+}
+
+#[test]
 fn garbage_idle_connections_and_floods_disturb_no_meeting() {
     let id = hosts_id();
     let MeetingPlace::Id(bytes) = &id else { panic!("an id") };
