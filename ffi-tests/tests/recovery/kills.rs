@@ -153,6 +153,16 @@ impl Findings {
         assert!(wrong == 0, "{wrong} complaints in {} trials:\n{}", self.trials, self.wrong.join("\n"));
     }
 
+    /// Kills some rank within `most_us` microseconds of the first call, and looks at what the survivors say.
+    fn hold_after_kill(&mut self, job: &mut Job, chance: &mut Chance, most_us: u64, must_fail: bool) {
+        job.did(&["begin", "join", "call"]);
+        std::thread::sleep(Duration::from_micros(chance.below(most_us)));
+        let victim = chance.below(job.ranks.len() as u64) as usize;
+        let since = now_ns();
+        job.ranks[victim].kill();
+        self.hold(job, victim, since, must_fail, &[REMOTE]);
+    }
+
     /// Every survivor must have failed and named the victim.
     fn hold(&mut self, job: &mut Job, victim: usize, since: u64, must_fail: bool, codes: &[i32]) {
         self.trials += 1;
@@ -187,12 +197,7 @@ fn survivors_of_a_kill_in_any_kind_of_call_name_the_dead() {
         let n = 2 + chance.below(4);
         let setting = Setting { env: &[], shell: "true" };
         let mut job = start(&kind_of(trial.into()), n, chance.below(1 << 30), &setting);
-        job.did(&["begin", "join", "call"]);
-        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
-        let victim = chance.below(n) as usize;
-        let since = now_ns();
-        job.ranks[victim].kill();
-        found.hold(&mut job, victim, since, true, &[REMOTE]);
+        found.hold_after_kill(&mut job, &mut chance, 8_000, true);
     }
     found.report("kills_in_calls");
 }
@@ -291,12 +296,7 @@ fn survivors_of_a_kill_while_ranks_leave_come_through_or_name_the_dead() {
         let n = 2 + chance.below(4);
         let setting = Setting { env: &[], shell: "true" };
         let mut job = start("destroy", n, chance.below(1 << 30), &setting);
-        job.did(&["begin", "join", "call"]);
-        std::thread::sleep(Duration::from_micros(chance.below(400)));
-        let victim = chance.below(n) as usize;
-        let since = now_ns();
-        job.ranks[victim].kill();
-        found.hold(&mut job, victim, since, false, &[REMOTE]);
+        found.hold_after_kill(&mut job, &mut chance, 400, false);
     }
     found.report("kills_in_destroy");
 }
@@ -320,45 +320,23 @@ fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
     found.report("stops");
 }
 
-/// Kinds of calls that ranks of several hosts can make.
-const OF_HOSTS: [&str; 16] = [
-    "all_reduce",
-    "reduce",
-    "broadcast",
-    "bcast",
-    "all_gather",
-    "reduce_scatter",
-    "alltoall",
-    "gather",
-    "scatter",
-    "permute",
-    "vector",
-    "barrier",
-    "transfer",
-    "exchange",
-    "group",
-    "streams",
-];
+/// The first of the kinds, which ranks of several hosts can make.
+const OF_HOSTS: usize = 20;
 
 #[test]
 fn survivors_of_a_kill_on_another_host_name_the_dead() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
     let _alone = alone();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
-    for trial in 0..times(16, 200) {
+    for trial in 0..times(20, 200) {
         let n = 2 + chance.below(3);
         let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
         let hosts = 2 + chance.below(n - 1) as u32;
         let shell = |rank: u32| format!("export PENNY_HOST_ID=h{}", rank % hosts);
         let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text"))];
-        let kind = OF_HOSTS[trial as usize % OF_HOSTS.len()];
+        let kind = KINDS[trial as usize % OF_HOSTS];
         let mut job = start_by(&id, kind, n, chance.below(1 << 30), shell, &env);
-        job.did(&["begin", "join", "call"]);
-        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
-        let victim = chance.below(n) as usize;
-        let since = now_ns();
-        job.ranks[victim].kill();
-        found.hold(&mut job, victim, since, true, &[REMOTE]);
+        found.hold_after_kill(&mut job, &mut chance, 8_000, true);
     }
     found.report("kills_on_several_hosts");
 }
