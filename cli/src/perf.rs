@@ -112,7 +112,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
             Some(report) => reports.extend(serde_json::from_slice::<Report>(report)),
             None => show(line, &progress),
         };
-        let outcome = launch::run_work(work(&args, hosts.clone(), ranks, &variant)?, Some(&mut show));
+        let outcome = launch::run_work(work(&args, hosts.as_deref(), ranks, &variant)?, Some(&mut show));
         if outcome.code != 0 {
             progress.finish_and_clear();
             write_reports(&args, ranks, &reports)?;
@@ -146,18 +146,19 @@ fn variants(args: &Args) -> Vec<Variant> {
     algorithms.into_iter().flat_map(with).collect()
 }
 
-fn work(args: &Args, hosts: Option<Vec<HostRanks>>, ranks: u32, variant: &Variant) -> Result<Work, String> {
+fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant) -> Result<Work, String> {
     let options = serde_json::to_string(&args.options).map_err(|e| e.to_string())?;
     let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
     let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
     let mut environment = launch::owned(args.machine.environment(ranks)?);
     environment.extend(args.hosts.variables()?);
     let timeout = args.timeout.map(Duration::from_secs);
-    if let Some(hosts) = hosts {
-        return args.hosts.work(hosts, Piped::Lines, None, arguments, environment, timeout);
-    }
-    let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
+    let here = || std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"));
+    let program = if hosts.is_some() { args.hosts.penny()? } else { here()? }.into();
     let job = Job { program, arguments, environment, ranks, part: None, timeout };
+    if let Some(hosts) = hosts {
+        return args.hosts.work(hosts, Piped::Lines, &job);
+    }
     launch::work(&job, true)
 }
 

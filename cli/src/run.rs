@@ -107,18 +107,11 @@ pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, Str
     let mut environment = launch::owned(environment);
     environment.extend(args.hosts.variables()?);
     let (tag, timeout) = (args.tag, args.timeout);
+    let job = Job { program, arguments, environment, ranks, part: None, timeout };
     let Some(hosts) = several else {
-        let job = Job { program, arguments, environment, ranks, part: None, timeout };
         return Ok(launched(tag, |lines| launch::run(&job, lines)));
     };
-    let work = args.hosts.work(
-        hosts,
-        if tag { Piped::Tagged } else { Piped::No },
-        Some(program),
-        arguments,
-        environment,
-        timeout,
-    )?;
+    let work = args.hosts.work(&hosts, if tag { Piped::Tagged } else { Piped::No }, &job)?;
     Ok(launch::run_work(work, None))
 }
 

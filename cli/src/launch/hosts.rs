@@ -15,7 +15,6 @@ use std::io::BufRead;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -102,22 +101,72 @@ impl HostArgs {
         self.variables.iter().map(value).collect()
     }
 
-    /// Prepares a job on these hosts. `program`: `None` for this one.
-    pub fn work(
-        &self,
-        hosts: Vec<HostRanks>,
-        piped: Piped,
-        program: Option<OsString>,
-        arguments: Vec<OsString>,
-        environment: Vec<(String, String)>,
-        timeout: Option<Duration>,
-    ) -> Result<Work, String> {
+    /// Returns this program on the other hosts.
+    pub fn penny(&self) -> Result<PathBuf, String> {
         let here =
             || std::env::current_exe().map_err(|e| format!("cannot tell where penny is: {e}; give --penny"));
-        let penny = self.penny.clone().map_or_else(here, Ok)?;
-        let program = program.unwrap_or_else(|| penny.clone().into());
-        let (rsh, master) = (self.rsh.clone(), self.master.clone());
-        HostsJob { hosts, rsh, master, penny, piped, program, arguments, environment, timeout }.work()
+        self.penny.clone().map_or_else(here, Ok)
+    }
+
+    /// Prepares the commands that start the launchers of these hosts, and by them the ranks of `job`.
+    pub fn work(&self, hosts: &[HostRanks], piped: Piped, job: &Job) -> Result<Work, String> {
+        let id = ranks::job_id().map_err(|e| format!("cannot read random bytes: {e}"))?;
+        let folder = std::env::current_dir().map_err(|e| format!("cannot read the working folder: {e}"))?;
+        let mut words = self.rsh.split_whitespace();
+        let rsh = words.next().ok_or("--rsh names no command")?;
+        let options: Vec<&str> = words.collect();
+        let environment = self.environment(&hosts[0], job);
+        let world = hosts.iter().map(|host| host.ranks).sum();
+        let remote = format!("{} run --part", quoted(&self.penny()?.display().to_string()));
+        let mut first = 0;
+        let mut commands = Vec::new();
+        for HostRanks { host, ranks } in hosts {
+            let part = Part {
+                id: id.clone(),
+                first,
+                ranks: *ranks,
+                world,
+                tag: piped == Piped::Tagged,
+                folder: folder.as_os_str().as_bytes().to_vec(),
+                program: job.program.as_bytes().to_vec(),
+                arguments: job.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+                environment: environment.clone(),
+            };
+            let mut told = serde_json::to_vec(&part).map_err(|e| e.to_string())?;
+            told.push(b'\n');
+            let mut command = Command::new(rsh);
+            command.args(&options).arg(host).arg(&remote).stdin(Stdio::piped());
+            if piped == Piped::Lines {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+            ranks::end_with_launcher(&mut command);
+            commands.push(ranks::Prepared { name: host.clone(), rank: first, command, told: Some(told) });
+            first += ranks;
+        }
+        Ok(Work { commands, noun: "host", timeout: job.timeout, ends_with_stdin: false })
+    }
+
+    /// The variables of all ranks: Penny's own as they are set here, those that the user names, and where rank 0 is.
+    fn environment(&self, first: &HostRanks, job: &Job) -> BTreeMap<String, String> {
+        let own = std::env::vars().filter(|(name, _)| name.starts_with("PENNY_"));
+        let mut all: BTreeMap<String, String> = own.collect();
+        // Of a job that this one runs in.
+        for name in [
+            "PENNY_JOB_ID",
+            "PENNY_RANK",
+            "PENNY_WORLD_SIZE",
+            "PENNY_LOCAL_RANK",
+            "PENNY_LOCAL_SIZE",
+            "PENNY_HOST_ID",
+        ] {
+            all.remove(name);
+        }
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let master = self.master.clone().or_else(|| set("MASTER_ADDR"));
+        all.insert("MASTER_ADDR".into(), master.unwrap_or_else(|| first.host.clone()));
+        all.insert("MASTER_PORT".into(), set("MASTER_PORT").unwrap_or_else(|| chosen_port().to_string()));
+        all.extend(job.environment.iter().cloned());
+        all
     }
 }
 
@@ -140,27 +189,6 @@ pub struct Part {
     arguments: Vec<Vec<u8>>,
     /// Variables for the ranks.
     environment: BTreeMap<String, String>,
-}
-
-/// A job on several hosts.
-struct HostsJob {
-    /// The hosts, in the order of their ranks.
-    hosts: Vec<HostRanks>,
-    /// The command that runs another on a host: `ssh`, with options.
-    rsh: String,
-    /// The address of the first host by which the others reach it; `None`: its name.
-    master: Option<String>,
-    /// This program on the other hosts.
-    penny: PathBuf,
-    /// The ranks' output.
-    piped: Piped,
-    /// The program and its arguments.
-    program: OsString,
-    arguments: Vec<OsString>,
-    /// Variables for the ranks.
-    environment: Vec<(String, String)>,
-    /// The time limit.
-    timeout: Option<Duration>,
 }
 
 /// Reads `a:2,b:2`. A host without a number has one rank.
@@ -239,69 +267,6 @@ fn first_places(hosts: Vec<HostRanks>, ranks: Option<u32>) -> Result<Vec<HostRan
         HostRanks { ranks, ..host }
     });
     Ok(taken.filter(|host| host.ranks > 0).collect())
-}
-
-impl HostsJob {
-    /// Prepares the commands that start the launchers of all hosts.
-    fn work(&self) -> Result<Work, String> {
-        let id = ranks::job_id().map_err(|e| format!("cannot read random bytes: {e}"))?;
-        let folder = std::env::current_dir().map_err(|e| format!("cannot read the working folder: {e}"))?;
-        let mut words = self.rsh.split_whitespace();
-        let rsh = words.next().ok_or("--rsh names no command")?;
-        let options: Vec<&str> = words.collect();
-        let environment = self.environment();
-        let world = self.hosts.iter().map(|host| host.ranks).sum();
-        let remote = format!("{} run --part", quoted(&self.penny.display().to_string()));
-        let mut first = 0;
-        let mut commands = Vec::new();
-        for HostRanks { host, ranks } in &self.hosts {
-            let part = Part {
-                id: id.clone(),
-                first,
-                ranks: *ranks,
-                world,
-                tag: self.piped == Piped::Tagged,
-                folder: folder.as_os_str().as_bytes().to_vec(),
-                program: self.program.as_bytes().to_vec(),
-                arguments: self.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
-                environment: environment.clone(),
-            };
-            let mut told = serde_json::to_vec(&part).map_err(|e| e.to_string())?;
-            told.push(b'\n');
-            let mut command = Command::new(rsh);
-            command.args(&options).arg(host).arg(&remote).stdin(Stdio::piped());
-            if self.piped == Piped::Lines {
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-            ranks::end_with_launcher(&mut command);
-            commands.push(ranks::Prepared { name: host.clone(), rank: first, command, told: Some(told) });
-            first += ranks;
-        }
-        Ok(Work { commands, noun: "host", timeout: self.timeout, ends_with_stdin: false })
-    }
-
-    /// The variables of all ranks: Penny's own as they are set here, those that the user names, and where rank 0 is.
-    fn environment(&self) -> BTreeMap<String, String> {
-        let own = std::env::vars().filter(|(name, _)| name.starts_with("PENNY_"));
-        let mut all: BTreeMap<String, String> = own.collect();
-        // Of a job that this one runs in.
-        for name in [
-            "PENNY_JOB_ID",
-            "PENNY_RANK",
-            "PENNY_WORLD_SIZE",
-            "PENNY_LOCAL_RANK",
-            "PENNY_LOCAL_SIZE",
-            "PENNY_HOST_ID",
-        ] {
-            all.remove(name);
-        }
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let master = self.master.clone().or_else(|| set("MASTER_ADDR"));
-        all.insert("MASTER_ADDR".into(), master.unwrap_or_else(|| self.hosts[0].host.clone()));
-        all.insert("MASTER_PORT".into(), set("MASTER_PORT").unwrap_or_else(|| chosen_port().to_string()));
-        all.extend(self.environment.iter().cloned());
-        all
-    }
 }
 
 /// Returns a port that jobs which start at the same time seldom share. Rank 0's host may use it for something else: then rank 0 takes
