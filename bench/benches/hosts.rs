@@ -141,7 +141,7 @@ impl Rank {
         let far = prepared.connect(&blobs).expect("a connection");
         let heaps = (0..2).map(|_| heap::own().expect("a heap")).collect();
         let backoff = Backoff::for_ranks(2, None);
-        let transport = Transport::new(near, rank, heaps, backoff, NANOSECONDS).with_far(far);
+        let transport = Transport::new(near, rank, heaps, backoff, NANOSECONDS).with_far(Some(far));
         transport.live(std::process::id(), 1);
         let fold = Fold::new(DataType::Float64, RedOp::Sum, 2).expect("floats have sums");
         let words = || vec![0; SIZES[SIZES.len() - 1] / 8];
