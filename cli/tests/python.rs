@@ -24,6 +24,19 @@ fn interpreter() -> Option<PathBuf> {
     Some(Path::new(place.trim_end()).join("bin/python"))
 }
 
+/// The packages of the frameworks, for tests that run where PENNY_TORCH_FRAMEWORKS is 1.
+fn frameworks() -> Option<PathBuf> {
+    let wanted = std::env::var("PENNY_TORCH_FRAMEWORKS").is_ok_and(|value| value == "1");
+    wanted.then(|| {
+        let found = Command::new(root().join(".ci/packages"))
+            .args(["python/requirements-frameworks.txt", "--find"])
+            .output()
+            .expect(".ci/packages runs");
+        assert!(found.status.success(), "first run .ci/packages python/requirements-frameworks.txt");
+        PathBuf::from(String::from_utf8(found.stdout).expect("a path").trim_end())
+    })
+}
+
 /// Runs a module of Python in `python/` with further variables; its output is shown if it fails.
 #[track_caller]
 fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
@@ -44,10 +57,11 @@ fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
 #[track_caller]
 fn passes(chosen: &[&str]) {
     if let Some(python) = interpreter() {
-        let build = [
+        let mut build = vec![
             ("PENNY_LIBRARY", library::dir().join("libpenny.so")),
             ("PENNY_COMMAND", PathBuf::from(env!("CARGO_BIN_EXE_penny"))),
         ];
+        build.extend(frameworks().map(|place| ("PYTHONPATH", place)));
         run(&python, &[&["-m", "pytest", "-q", "--tb=short"], chosen].concat(), &build);
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -257,7 +258,18 @@ def a_monitored_barrier_names_who_has_not_come(job: Job) -> None:
         with pytest.raises(RuntimeError) as raised:
             dist.monitored_barrier(group=group, timeout=PATIENCE / 20)
         if job.rank == 0:
-            assert "ank 1" in str(raised.value), str(raised.value)
+            assert "Rank 1 failed to pass monitoredBarrier" in str(raised.value), str(raised.value)
+        else:
+            assert f"Rank {job.rank} successfully reached" in str(raised.value), str(raised.value)
+    dist.barrier(group=job.tested)
+
+
+@CASES
+def a_monitored_barrier_without_time_says_so(job: Job) -> None:
+    group = dist.new_group(backend=BACKEND, timeout=PATIENCE)
+    if job.rank == 0:
+        with pytest.raises(RuntimeError, match="Rank 0 timed out in monitoredBarrier"):
+            group.monitored_barrier(timedelta(0))
     dist.barrier(group=job.tested)
 
 

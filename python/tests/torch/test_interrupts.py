@@ -38,6 +38,9 @@ WAITS = {
     "barrier": "dist.barrier()",
     "recv": "dist.recv(values, 1)",
     "irecv": "dist.irecv(values, 1).wait()",
+    "monitored_barrier": "dist.monitored_barrier()",
+    "new_group": "dist.new_group()",
+    "sparse": "dist.all_reduce(values.to_sparse())",
 }
 
 
@@ -67,3 +70,28 @@ def test_a_wait_ends_with_a_keyboard_interrupt(wait: str, tmp_path) -> None:
         for rank in ranks:
             rank.kill()
             rank.communicate()
+
+
+def test_a_wait_for_rank_0_that_does_not_come_ends_with_a_keyboard_interrupt(tmp_path) -> None:
+    program = """
+import sys, torch.distributed as dist, penny.torch
+store = dist.FileStore(sys.argv[1], 2)
+print("waiting", flush=True)
+dist.init_process_group("penny", store=store, rank=1, world_size=2)
+"""
+    rank = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "store")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert rank.stdout is not None and rank.stdout.readline() == "waiting\n"
+        time.sleep(0.5)
+        rank.send_signal(signal.SIGINT)
+        rank.communicate(timeout=GUARD)
+        assert rank.returncode == -signal.SIGINT
+    finally:
+        rank.kill()
+        rank.communicate()

@@ -47,6 +47,8 @@ def error_of(result: int, comm: int | None = None) -> _errors.PennyError:
     Raises the exception of a signal handler, where one has raised during the call.
     """
     sentence = (last_error(comm) or lib.pennyGetErrorString(result).decode()) + members.get(comm or 0, "")
+    if result == Result.TIMEOUT:
+        sentence += "; a group's timeout is that of init_process_group or new_group"
     error = _CLASSES.get(result, BackendError)(sentence)
     error.result = Result(result)
     _interrupts.raise_interrupt(error)

@@ -209,7 +209,7 @@ class Group(Backend):
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         """A barrier at which rank 0 says who has not come; the group survives it."""
-        self._gathering.meet(self._timeout if opts.timeout <= _NO_TIME else opts.timeout, wait_all_ranks)
+        self._gathering.meet(self._timeout if opts.timeout < _NO_TIME else opts.timeout, wait_all_ranks)
 
     @property
     def supports_splitting(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from datetime import timedelta
 
 from torch._C._distributed_c10d import Store
-from torch.distributed import DistStoreError
+from torch.distributed import DistNetworkError
 
 from .. import _structs
 from .._enums import Result
@@ -16,6 +17,8 @@ from .errors import RendezvousError, check
 
 # The library takes its deadline as an int of milliseconds.
 _MOST_MILLISECONDS = 2**31 - 1
+# Seconds of a wait for torch's store after which the handlers of signals run, as often as in the library's waits.
+_PART_OF_A_WAIT = 0.2
 
 
 def milliseconds(timeout: timedelta) -> int:
@@ -69,11 +72,28 @@ def _exchanged_id(store: Store, key: str, rank: int, name: str, timeout: timedel
         unique_id = new_id()
         store.set(key, unique_id)  # type: ignore[arg-type]  # the stubs forget bytes
         return unique_id
-    try:
-        store.wait([key], timeout)
-        return store.get(key)
-    except DistStoreError as error:
+    if not comes(store, key, timeout):
         raise RendezvousError(
             f"rank {rank} of {name} waited {timeout.total_seconds():g} s for rank 0, which has not come: "
             "start it, or pass a longer timeout to init_process_group"
-        ) from error
+        )
+    return store.get(key)
+
+
+def comes(store: Store, key: str, timeout: timedelta) -> bool:
+    """Waits for a key of torch's store. Returns false if the time is over.
+
+    Torch runs no signal handlers while it waits, so it waits in parts, between which Python does.
+    """
+    deadline = time.monotonic() + timeout.total_seconds()
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            store.wait([key], timedelta(seconds=min(max(left, 0.001), _PART_OF_A_WAIT)))
+            return True
+        except DistNetworkError:
+            raise
+        except RuntimeError:
+            # TCPStore raises DistStoreError when time is over, FileStore and HashStore a plain RuntimeError.
+            if left <= _PART_OF_A_WAIT:
+                return False
