@@ -39,8 +39,9 @@ target=${CARGO_TARGET_DIR:-target}/$built
 to=${DESTDIR:-}$prefix
 lib=$to/$libdir
 
-mkdir -p "$to/include" "$lib/pkgconfig" "$lib/cmake/penny"
-install -m 644 include/penny.h include/penny_mpi.h "$to/include"
+mkdir -p "$to/include/penny" "$lib/pkgconfig" "$lib/cmake/penny"
+install -m 644 include/penny.h include/penny_mpi.h include/penny.hpp "$to/include"
+install -m 644 include/penny/*.hpp "$to/include/penny"
 install -m 644 "$target/libpenny.a" "$lib/libpenny.a"
 install -m 755 "$target/libpenny.so" "$lib/libpenny.so.$version"
 ln -sf "libpenny.so.$version" "$lib/libpenny.so.$major"

@@ -3,7 +3,7 @@
 //! ```text
 //!     tests/header.rs               include/penny.h is what src/ffi says, and compiles as every C and C++
 //!     tests/library.rs              libpenny.so: exported names, SONAME, layout of structs, install script
-//!     tests/interface/programs.rs   ffi-tests/c/*.c on several ranks: one program per file of src/ffi
+//!     tests/interface/programs.rs   ffi-tests/c/*.c on several ranks: one program per file of src/ffi; ffi-tests/c/*.cpp, penny.hpp
 //!     tests/interface/memory.rs     where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
 //!     tests/interface/examples.rs   c-examples/*: each prints what its README promises
 //!     tests/interface/fuzz.rs       random programs over the whole interface, checked by an oracle (src/bin/fuzz)

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::mem::{align_of, offset_of, size_of};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, ObjectSymbolTable, elf};
@@ -115,10 +115,12 @@ fn install(options: &[&str]) -> tempfile::TempDir {
         .arg(to.path())
         .args(options);
     run(&mut install);
-    for header in fs::read_dir(root().join("include")).unwrap().map(|entry| entry.unwrap().path()) {
-        let name = header.file_name().unwrap();
-        if header.extension().is_some_and(|kind| kind == "h") {
-            assert!(to.path().join("include").join(name).exists(), "{name:?} is not installed");
+    for folder in ["include", "include/penny"] {
+        for header in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = header.file_name().unwrap();
+            if header.extension().is_some_and(|kind| kind == "h" || kind == "hpp") {
+                assert!(to.path().join(folder).join(name).exists(), "{name:?} is not installed");
+            }
         }
     }
     to
@@ -167,25 +169,61 @@ fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
     assert_eq!(run(&mut Command::new(&program)), version());
 }
 
+/// The command cmake: the system's, or that of the package which `.ci/packages` has installed.
+fn cmake() -> Option<PathBuf> {
+    if exists("cmake") {
+        return Some("cmake".into());
+    }
+    let found = Command::new(root().join(".ci/packages"))
+        .args(["ffi-tests/requirements-cmake.txt", "--find"])
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let package = String::from_utf8(found.stdout).ok()?;
+    Some(Path::new(package.trim_end()).join("cmake/data/bin/cmake"))
+}
+
+/// A project with a program in C, and one in C++ for each standard that penny.hpp serves.
+const PROJECT: &str = "cmake_minimum_required(VERSION 3.13)\nproject(use C CXX)\nfind_package(penny 0.1 REQUIRED)\n\
+    add_compile_options(-Wall -Wextra -Wpedantic -Werror)\n\
+    add_executable(main main.c)\ntarget_link_libraries(main PRIVATE penny::penny)\n\
+    foreach(standard 17 20)\n\
+        add_executable(main${standard} main.cpp)\n\
+        target_link_libraries(main${standard} PRIVATE penny::penny)\n\
+        set_target_properties(main${standard} PROPERTIES CXX_STANDARD ${standard} CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)\n\
+    endforeach()\n";
+
+/// A sum on the one rank of this process.
+const CPP_PROGRAM: &str = "#include <penny.hpp>\n#include <cstdio>\n\
+    int main() {\n\
+        auto comm = penny::communicator::join(penny::communicator::unique_id(), 1, 0);\n\
+        std::vector<double> data = {1, 2}, sum(2);\n\
+        comm.all_reduce(data, sum, pennySum);\n\
+        std::printf(\"%g %g\\n\", sum[0], sum[1]);\n\
+    }\n";
+
 #[test]
 fn an_installed_library_is_found_by_cmake() {
-    if !exists("cmake") {
+    let Some(cmake) = cmake() else {
         return skipped("there is no cmake on this machine");
-    }
+    };
     let to = install(&[]);
     source(to.path());
-    let project = "cmake_minimum_required(VERSION 3.13)\nproject(use C)\nfind_package(penny 0.1 REQUIRED)\n\
-        add_executable(main main.c)\ntarget_link_libraries(main PRIVATE penny::penny)\n";
-    fs::write(to.path().join("CMakeLists.txt"), project).unwrap();
+    fs::write(to.path().join("main.cpp"), CPP_PROGRAM).unwrap();
+    fs::write(to.path().join("CMakeLists.txt"), PROJECT).unwrap();
     let build = to.path().join("build");
-    run(Command::new("cmake")
+    run(Command::new(&cmake)
         .arg("-S")
         .arg(to.path())
         .arg("-B")
         .arg(&build)
         .arg(format!("-DCMAKE_PREFIX_PATH={}", to.path().display())));
-    run(Command::new("cmake").arg("--build").arg(&build));
+    run(Command::new(&cmake).arg("--build").arg(&build));
     assert_eq!(run(&mut Command::new(build.join("main"))), version());
+    for standard in ["17", "20"] {
+        assert_eq!(run(&mut Command::new(build.join(format!("main{standard}")))), "1 2\n");
+    }
 }
 
 /// A program with a kernel and with NCCL, as a user would build it with what is installed.

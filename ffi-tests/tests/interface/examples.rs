@@ -18,7 +18,12 @@ impl Example {
         let dir = tempfile::tempdir().unwrap();
         let folder = root().join("c-examples").join(name);
         let program = dir.path().join(name);
-        compiler::program(&folder.join("main.c"), &program);
+        match folder.join("main.cpp") {
+            source if source.exists() => {
+                compiler::program_by(compiler::cxx().arg("-std=c++17"), &source, &program);
+            }
+            _ => compiler::program(&folder.join("main.c"), &program),
+        }
         Example { readme: fs::read_to_string(folder.join("README.md")).unwrap(), folder, program, _dir: dir }
     }
 
@@ -151,6 +156,11 @@ fn shortest_paths_found_by_messages_are_right_on_any_number_of_ranks() {
     }
     // Sixteen threads a rank, on a machine whose places are mailboxes; whatever this host does, no thread counts as away.
     example.keeps(heading, 2, &[("PENNY_FABRIC", "poets"), ("PENNY_FABRIC_GRACE", "0")]);
+}
+
+#[test]
+fn a_line_is_fitted_in_cpp() {
+    Example::build("14_cpp").keeps_its_word();
 }
 
 #[test]

@@ -82,6 +82,31 @@ fn an_exception_that_leaves_parallel_for_ends_its_rank_with_a_sentence() {
     assert!(thrown_said.contains("penny: rank 1: an exception left parallelFor"), "{thrown_said}");
 }
 
+/// Compiles a program of the C++ interface in a standard, and runs it on several ranks, each of which runs every case.
+#[track_caller]
+fn holds_in_cpp(name: &str, options: &[&str], on: &[usize]) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(name);
+    let source = root().join("ffi-tests/c").join(name).with_extension("cpp");
+    compiler::program_by(compiler::cxx().args(options), &source, &program);
+    for &on in on {
+        let said = ranks::run(&program, dir.path(), on, &[]);
+        assert!(!said[0].is_empty() && said.iter().all(|text| text == &said[0]), "{said:?}");
+    }
+}
+
+#[test]
+fn objects_of_cpp_do_what_the_functions_do() {
+    holds_in_cpp("cpp", &["-std=c++17"], &[1, 2, 3, 4]);
+    holds_in_cpp("cpp", &["-std=c++20"], &[2]);
+}
+
+#[test]
+fn cpp_works_without_exceptions() {
+    holds_in_cpp("cpp_nothrow", &["-std=c++17", "-fno-exceptions"], &[1, 2, 3]);
+    holds_in_cpp("cpp_nothrow", &["-std=c++20"], &[2]);
+}
+
 #[test]
 fn ranks_join_while_their_programs_poll() {
     holds("joining", &[1, 2, 3]);
