@@ -150,7 +150,7 @@ pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
     if v.nranks == 1 {
         out.copy(Chunk::part(0));
     } else {
-        (algorithm.plan)(v, &mut out);
+        renamed::host_by_host(algorithm, v, &mut out);
     }
     out
 }
@@ -158,13 +158,28 @@ pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
 /// Returns the declared cost of [`plan`] for this rank.
 #[cfg(test)]
 pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
-    if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
+    if v.nranks == 1 {
+        Cost { parts: 1, ..Cost::default() }
+    } else {
+        (algorithm.cost)(&renamed::in_host_order(algorithm, v))
+    }
 }
 
 /// Returns the program of the view's rank, linked to those of its peers.
 pub fn linked(algorithm: &Algorithm, v: &RankView) -> std::result::Result<Linked, String> {
-    let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
-    link(v, alike, &|v| plan(algorithm, v))
+    link(v, alike(algorithm, v), &|v| plan(algorithm, v))
+}
+
+/// Returns how the programs of all ranks resemble each other.
+pub fn alike(algorithm: &Algorithm, v: &RankView) -> Alike {
+    match (algorithm.alike)(v) {
+        _ if v.nranks == 1 => Alike::No,
+        // Renamed ranks do not stand where their names say.
+        Alike::Shifted(_) | Alike::Exclusive if renamed::host_order(algorithm, v).is_some() => {
+            Alike::StepByStep
+        }
+        alike => alike,
+    }
 }
 
 /// Returns the programs of all ranks of a view.

@@ -27,10 +27,12 @@
 
 pub mod check;
 pub mod cycles;
+pub mod hosts;
 pub mod link;
 pub mod render;
 mod ring_orders;
 
+pub use hosts::HostGroups;
 pub use ring_orders::{LinkCycle, RingOrders};
 
 use crate::types::{Collective, Rank};
@@ -92,6 +94,8 @@ pub struct RankView {
     pub orders: Option<Arc<RingOrders>>,
     /// Which ranks have a switch between them that copies and sums.
     pub in_switch: InSwitch,
+    /// The hosts of the ranks, if they are several.
+    pub hosts: Option<Arc<HostGroups>>,
 }
 
 /// How ranks stand on a machine.
@@ -103,6 +107,8 @@ pub struct Arrangement {
     pub orders: Option<Arc<RingOrders>>,
     /// See [`RankView::in_switch`].
     pub in_switch: InSwitch,
+    /// See [`RankView::hosts`].
+    pub hosts: Option<Arc<HostGroups>>,
 }
 
 /// Which ranks have a switch between them that copies and sums.
@@ -126,7 +132,11 @@ pub struct Shape(pub [u32; 3]);
 impl Arrangement {
     /// Returns the arrangement of ranks of which nothing is known.
     pub const fn flat(nranks: u32) -> Arrangement {
-        Arrangement { shape: Shape::flat(nranks), orders: None, in_switch: InSwitch::None }
+        Arrangement { shape: Shape::flat(nranks), orders: None, in_switch: InSwitch::None, hosts: None }
+    }
+    /// Returns the arrangement of ranks of several hosts.
+    pub fn of_hosts(hosts: Arc<HostGroups>) -> Arrangement {
+        Arrangement { shape: hosts.shape(), hosts: Some(hosts), ..Arrangement::flat(0) }
     }
 }
 
@@ -200,11 +210,12 @@ impl RankView {
             shape: Shape::flat(nranks),
             orders: None,
             in_switch: InSwitch::None,
+            hosts: None,
         }
     }
     /// Returns the view of ranks that stand so.
-    pub fn arranged(self, Arrangement { shape, orders, in_switch }: Arrangement) -> RankView {
-        RankView { shape, orders, in_switch, ..self }
+    pub fn arranged(self, Arrangement { shape, orders, in_switch, hosts }: Arrangement) -> RankView {
+        RankView { shape, orders, in_switch, hosts, ..self }
     }
     /// Returns the view of another rank.
     pub fn of(&self, rank: Rank) -> RankView {

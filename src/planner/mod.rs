@@ -1,5 +1,6 @@
 //! From a request to a linked plan: the choice of the algorithm, and a cache, because plans do not depend on the count.
 
+mod fastest;
 pub mod options;
 pub mod profile;
 pub mod select;
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::fabric::tuning::Tuning;
 use crate::log;
 use crate::plan::link::Linked;
-use crate::plan::{Arrangement, Plan, RankView};
+use crate::plan::{Arrangement, HostGroups, Plan, RankView};
 use crate::types::{Collective, Rank};
 use profile::HostProfile;
 use select::{Selection, Why};
@@ -84,6 +85,14 @@ impl Planner {
     pub fn on_machine(mut self, arrangement: Arrangement, judge: Judge) -> Planner {
         self.arrangement = arrangement;
         self.judge = Some(judge);
+        self
+    }
+
+    /// Ranks of hosts that `host_of` tells by rank: those of one host have the same number.
+    pub fn on_hosts(mut self, host_of: &[u32]) -> Planner {
+        if let Some(hosts) = HostGroups::new(host_of) {
+            self.arrangement = Arrangement::of_hosts(hosts);
+        }
         self
     }
 

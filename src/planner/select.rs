@@ -1,5 +1,5 @@
-//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, the host profile, and a table of what is
-//! fastest natively.
+//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, the host profile, and the table of what is
+//! fastest natively (`fastest`).
 //!
 //! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
@@ -15,12 +15,12 @@
 //!
 //! What they leave open is `auto`: the host profile's choice (`profile`), else the table's.
 
+use super::fastest::fastest;
 use super::options::{self, Options};
 use super::profile::HostProfile;
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
-use crate::memory::control::largest_payload;
 use crate::plan::RankView;
 use crate::types::Collective;
 use std::sync::Arc;
@@ -157,7 +157,9 @@ impl Selection {
         {
             return Ok((broadcast, Why::Asked));
         }
-        let profile = self.profile.as_ref().and_then(|p| p.algorithm(view.nranks, view.collective, bytes));
+        // What is fastest on one host says nothing of several.
+        let profile = self.profile.as_ref().filter(|_| view.hosts.is_none());
+        let profile = profile.and_then(|p| p.algorithm(view.nranks, view.collective, bytes));
         if let Some(algorithm) = profile.filter(|&m| !forbidden(m) && self.can_serve(m, view).is_ok()) {
             return Ok((algorithm, Why::Profile));
         }
@@ -220,29 +222,6 @@ impl Selection {
             view.collective,
             able.join(", ")
         ))
-    }
-}
-
-/// Bytes of all ranks' inputs up to which one rank folds them alone.
-const FOLDED_AT_ONCE: usize = 128 << 10;
-
-/// Returns the native table: what was fastest where it was measured (bench/records), best first.
-fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
-    use Collective::*;
-    let (n, largest) = (view.nranks as usize, largest_payload(view.nranks as usize));
-    let small = match view.collective {
-        AlltoAll => bytes <= largest as u64,
-        // All ranks, or the root, fold the inputs of all.
-        _ => bytes <= (FOLDED_AT_ONCE / n.max(1)).clamp(largest.min(8 << 10), largest) as u64,
-    };
-    match view.collective {
-        // The second where the first is forbidden.
-        AllReduce if small => &["one_shot", "two_shot"],
-        // The root reads n - 1 inputs; divided, each rank stages, folds and passes on: as much work at three ranks, more below.
-        Reduce if !small && n <= 3 => &["one_shot", "two_shot"],
-        AllReduce | Reduce if !small => &["two_shot", "one_shot"],
-        AlltoAll if !small => &["pairwise", "one_shot"],
-        _ => &["one_shot"],
     }
 }
 

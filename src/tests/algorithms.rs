@@ -3,6 +3,7 @@
 mod faults;
 pub mod graphs;
 mod groups;
+mod hosts;
 mod interpreter;
 mod known_values;
 mod mutations;

@@ -58,7 +58,7 @@ impl Network {
     /// Returns how ranks at these places stand.
     pub fn arrangement(&self, places: &[Rank]) -> Arrangement {
         let (shape, orders) = (self.shape_of(places), self.ring_orders(places));
-        Arrangement { shape, orders, in_switch: self.in_switch(places) }
+        Arrangement { shape, orders, in_switch: self.in_switch(places), hosts: None }
     }
 
     /// Tells which of the ranks at these places have a switch between them that copies and sums.

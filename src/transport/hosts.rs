@@ -20,6 +20,8 @@ pub(super) struct Hosts {
     address: OnceLock<IpAddr>,
     /// By rank.
     names: OnceLock<Box<[String]>>,
+    /// By rank, a number that ranks of one host have in common.
+    numbers: OnceLock<Box<[u32]>>,
     /// Dropped when the rank has said goodbye to far ranks.
     kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -28,6 +30,16 @@ impl Transport {
     /// Tells this rank the names of all ranks' hosts. Only the first counts.
     pub fn name_hosts(&self, names: Vec<String>) {
         let _ = self.hosts.names.set(names.into());
+    }
+
+    /// Tells this rank which ranks share a host: those have the same number. Only the first counts.
+    pub fn number_hosts(&self, numbers: Vec<u32>) {
+        let _ = self.hosts.numbers.set(numbers.into());
+    }
+
+    /// Returns, by rank, a number that ranks of one host have in common; empty if there is one host.
+    pub fn host_numbers(&self) -> &[u32] {
+        self.hosts.numbers.get().map_or(&[], |numbers| numbers)
     }
 
     /// Tells this rank the address by which others reach it. Only the first counts.
@@ -50,10 +62,13 @@ impl Transport {
         self.hosts.kept.get()
     }
 
-    /// Takes over from `parent` what a communicator that is made from it needs: the names of hosts by rank. `members`: its ranks there.
+    /// Takes over from `parent` what a communicator that is made from it needs to know of hosts. `members`: its ranks there.
     pub fn know_hosts(&self, parent: &Transport, members: &[Rank]) {
         if let Some(address) = parent.hosts.address.get() {
             self.set_local_address(*address);
+        }
+        if let Some(numbers) = parent.hosts.numbers.get() {
+            self.number_hosts(members.iter().map(|&rank| numbers[rank as usize]).collect());
         }
         if let Some(names) = parent.hosts.names.get() {
             self.name_hosts(members.iter().map(|&rank| names[rank as usize].clone()).collect());

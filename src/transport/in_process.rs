@@ -227,6 +227,7 @@ pub fn connected(
         Arc::new(transport.with_far(is_far.contains(&true).then(|| far(rank, is_far))))
     };
     let all: Vec<_> = (0..).zip(hosts).map(&mut transport).collect();
+    all.iter().for_each(|t| t.number_hosts(hosts.to_vec()));
     all.iter().for_each(|t| t.live(std::process::id(), 1));
     all
 }

@@ -92,6 +92,7 @@ impl ChildEntrance<'_> {
         })?;
         die_point!(89 "attach_all");
         let planner = Planner::new(rank, nranks, settings.selection.with_profile(parent.planner.profile()));
+        let planner = planner.on_hosts(transport.host_numbers());
         let planner = declared::planner(planner, &transport, placement.as_ref());
         let origin = Origin {
             config: config.clone(),

@@ -17,6 +17,7 @@ pub fn over(transport: Arc<Transport>, algo: &str) -> Result<CommHandle> {
     let handle = registry::reserve()?;
     let membership = transport.control().keep(rank)?;
     let planner = Planner::new(rank, nranks, Selection::parse(Some(algo), None)?);
+    let planner = planner.on_hosts(transport.host_numbers());
     let world = (0..nranks).collect();
     let origin = Origin { config: Config::default(), parent_ranks: None, root: handle, world };
     let timing = Timing::new(transport, None, &origin.world);

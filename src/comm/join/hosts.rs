@@ -123,6 +123,8 @@ fn connect(
     let links = far.contains(&true).then(link).transpose()?;
     let transport = prepared.transport(rank, control.clone(), heaps, cards, links)?;
     transport.set_local_address(local_address(attendance));
+    let first_of = |other: &Neighbour| ranks.iter().position(|first| first.host.id == other.host.id);
+    transport.number_hosts(ranks.iter().map(|other| first_of(other).unwrap_or(0) as u32).collect());
     transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
     Ok((transport, control.keep(rank)))
 }

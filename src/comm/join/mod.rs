@@ -126,7 +126,7 @@ fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) ->
         }
     };
     let selection = settings.selection.with_profile(profile.map(Arc::new));
-    let planner = Planner::new(rank, nranks, selection);
+    let planner = Planner::new(rank, nranks, selection).on_hosts(transport.host_numbers());
     let planner = declared::planner(planner, &transport, placement.as_ref());
     let world = (0..nranks).collect();
     let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };

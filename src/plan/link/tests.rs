@@ -3,7 +3,7 @@
 use super::graph::Graph;
 use super::{Alike, Linked, link_with, of_graph, oracle, proofs};
 use crate::algorithms::{self, ALL, Algorithm};
-use crate::plan::{Chunk, Plan, RankView, Shape};
+use crate::plan::{Arrangement, Chunk, HostGroups, Plan, RankView, Shape};
 use crate::types::Collective;
 use std::cell::Cell;
 
@@ -15,10 +15,6 @@ fn view(collective: Collective, shape: Shape, root: u32) -> RankView {
 fn able(shape: Shape) -> impl Iterator<Item = (&'static Algorithm, RankView)> {
     let all = ALL.iter().flat_map(|&a| a.serves.iter().map(move |&c| (a, c)));
     all.map(move |(a, c)| (a, view(c, shape, 0))).filter(|(a, v)| a.refuses(v).is_none())
-}
-
-fn declared(algorithm: &Algorithm, v: &RankView) -> Alike {
-    if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) }
 }
 
 /// The links of these ranks, made from all programs and as the algorithm declares, with proofs for calls in place and without.
@@ -35,7 +31,8 @@ fn hold(algorithm: &Algorithm, v: &RankView, ranks: impl Iterator<Item = u32> + 
             assert!(of_all == *plain, "{case}, rank {rank}, all, {most}: {}", told(&of_all, plain));
             // With proofs the declaration is not looked at where the steps are few.
             if most == 0 || rank == 0 {
-                let linked = link_with(&v, declared(algorithm, &v), &program, most).expect("it links");
+                let linked =
+                    link_with(&v, algorithms::alike(algorithm, &v), &program, most).expect("it links");
                 assert!(linked == *plain, "{case}, rank {rank}, declared, {most}: {}", told(&linked, plain));
             }
         }
@@ -100,6 +97,17 @@ fn over_nodes_and_grids_every_link_is_that_of_the_plain_linker() {
 }
 
 #[test]
+fn over_hosts_in_any_order_every_link_is_that_of_the_plain_linker() {
+    for host_of in [&[0, 1, 0, 1, 0, 1][..], &[0, 1, 1, 0, 0], &[2, 0, 1, 1, 2, 0]] {
+        let arrangement = Arrangement::of_hosts(HostGroups::new(host_of).unwrap());
+        for (algorithm, v) in able(Shape::flat(host_of.len() as u32)) {
+            let v = RankView { root: if v.collective.rooted() { 3 } else { 0 }, ..v };
+            hold(algorithm, &v.arranged(arrangement.clone()), 0..host_of.len() as u32);
+        }
+    }
+}
+
+#[test]
 fn of_many_ranks_a_few_have_the_links_of_the_plain_linker() {
     for shape in [[64, 1, 1], [100, 1, 1], [8, 8, 1]].map(Shape) {
         for (algorithm, v) in able(shape) {
@@ -115,14 +123,15 @@ fn counted(algorithm: &Algorithm, v: &RankView) -> (Linked, usize) {
         asked.set(asked.get() + 1);
         algorithms::plan(algorithm, v)
     };
-    let linked = link_with(&v.of(1), declared(algorithm, v), &program, proofs::MOST).expect("it links");
+    let linked =
+        link_with(&v.of(1), algorithms::alike(algorithm, v), &program, proofs::MOST).expect("it links");
     (linked, asked.get())
 }
 
 #[test]
 fn among_512_alike_ranks_only_the_programs_of_neighbours_are_asked_for() {
     for (algorithm, v) in able(Shape::flat(512)) {
-        match declared(algorithm, &v) {
+        match algorithms::alike(algorithm, &v) {
             Alike::Shifted(_) | Alike::Exclusive => {
                 // Of two steps a rank there are few enough to prove what calls in place may do, which takes all of them.
                 let (linked, asked) = counted(algorithm, &v);
@@ -143,7 +152,7 @@ fn among_512_alike_ranks_only_the_programs_of_neighbours_are_asked_for() {
 #[test]
 fn collectives_without_a_root_are_alike_but_over_chains_and_trees() {
     for (algorithm, v) in able(Shape::flat(512)) {
-        let alike = declared(algorithm, &v) != Alike::No;
+        let alike = algorithms::alike(algorithm, &v) != Alike::No;
         let expected = !v.collective.rooted()
             && !["line", "simple_ring", "tree", "rail_trees"].contains(&algorithm.name);
         assert_eq!(alike, expected, "{} {}", algorithm.name, v.collective);
