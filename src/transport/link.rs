@@ -14,14 +14,15 @@ use std::time::Duration;
 pub trait Link: Send + Sync {
     /// Hands a frame over for a far rank, without waiting for it. It may be held back until the next poll. What the frame borrows may change as soon as this returns,
     /// but for bytes in the control segment: those of [`Body::Data`] stay until the receiver's counter has passed their reading
-    /// step, the payload of [`Body::Arrival`] until the receiver has arrived at a later call.
+    /// step, the payload of [`Body::Arrival`] until the receiver has arrived at a later call, those of [`Body::Piece`] until the receiver has
+    /// taken the slot.
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()>;
     /// The rank's call is over: arrivals that were held back to travel with other frames go now.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order. Bytes that the link has written
-    /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and a payload is empty.
+    /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and the payload or the piece is empty.
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;
     /// A descriptor that becomes readable when a poll would find something or could send on; `None`: there is none.
     fn descriptor(&self) -> Option<RawFd> {

@@ -120,6 +120,10 @@ impl Layout {
     pub fn total(&self) -> usize {
         self.total
     }
+    /// The range of the rings from a rank to all.
+    pub fn rings_of(&self, rank: u32) -> (usize, usize) {
+        (self.ring(rank, 0).0, self.nranks * Self::RING)
+    }
     /// The range of the ring from one rank to another, to be reserved before either touches it.
     pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
         (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)

@@ -15,16 +15,17 @@ use crate::sync::doorbell::Doorbell;
 pub struct Lines {
     pub(super) segment: Segment,
     pub(super) layout: Layout,
-    /// Of private lines: the rings from each rank to this one, one after another.
-    pub(super) rings: Option<Segment>,
+    /// Of private lines: where the rings from each rank to this one begin, one after another.
+    pub(super) rings: Option<usize>,
 }
 
 impl Lines {
     /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
     /// Of the rings they have those to one rank; signals have no place in them. Behind them are `behind` bytes for the link's own use.
     pub fn private(layout: Layout, behind: usize) -> Result<Lines> {
-        let rings = Some(Segment::private(layout.nranks * Layout::RING)?);
-        Ok(Lines { segment: Segment::private(layout.reserved() + behind)?, layout, rings })
+        let rings = (layout.reserved() + behind).next_multiple_of(64);
+        let segment = Segment::private(rings + layout.nranks * Layout::RING)?;
+        Ok(Lines { segment, layout, rings: Some(rings) })
     }
     /// A range of the bytes behind private lines.
     pub fn behind(&self, at: usize, bytes: usize) -> Payload<'_> {
@@ -133,31 +134,33 @@ impl Lines {
     #[inline]
     pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
         let at = self.pair_slot_at(from, to, index, bytes);
-        let rings = self.rings();
-        let head = &rings.structs::<PairSlot>(at, 1)[0];
+        let head = &self.segment.structs::<PairSlot>(at, 1)[0];
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
-        (head, rings.view(data, bytes).expect("within the layout"))
+        (head, self.segment.view(data, bytes).expect("within the layout"))
     }
     /// Where that slot begins in the segment; it holds so many bytes.
     #[inline]
     fn pair_slot_at(&self, from: u32, to: u32, index: u64, bytes: usize) -> usize {
         assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
-        let ring = match &self.rings {
+        let ring = match self.rings {
             None => self.layout.ring(from, to).0,
-            Some(_) => from as usize * Layout::RING,
+            Some(rings) => rings + from as usize * Layout::RING,
         };
         ring + (index as usize % PAIR_SLOTS) * PAIR_STRIDE
     }
-    /// The memory in which the rings lie.
-    #[inline]
-    fn rings(&self) -> &Segment {
-        self.rings.as_ref().unwrap_or(&self.segment)
+    /// Where in private lines of rank `to` the byte lies that is at `at` in the control segment of rank `from`, who is on another host.
+    pub fn mirrored(&self, from: u32, to: u32, at: usize) -> usize {
+        let (ring, bytes) = self.layout.ring(from, to);
+        match (self.rings, at.checked_sub(ring).filter(|within| *within < bytes)) {
+            (Some(rings), Some(within)) => rings + from as usize * Layout::RING + within,
+            _ => at,
+        }
     }
     /// The memory of that slot, line and payload.
     #[inline]
     pub fn pair_slot_bytes(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
         let at = self.pair_slot_at(from, to, index, bytes);
         let behind = if bytes <= PAIR_INLINE { 0 } else { bytes };
-        self.rings().view(at, size_of::<PairSlot>() + behind).expect("within the layout")
+        self.segment.view(at, size_of::<PairSlot>() + behind).expect("within the layout")
     }
 }

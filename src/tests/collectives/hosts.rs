@@ -196,7 +196,15 @@ fn a_message_of_another_host_that_is_received_otherwise_is_told_to_both_ends() {
             // More than the ring takes, so that the sender is still in its call.
             let mut bytes = vec![1u8; 300_000];
             let count = if me == 0 { 300_000 } else { 7 };
-            comm::transfer_now(comm, &half(me == 0, 1 - me as usize, &mut bytes[..count]))
+            let told = comm::transfer_now(comm, &half(me == 0, 1 - me as usize, &mut bytes[..count]));
+            // The slots of the message that was refused serve those that follow.
+            for bytes in [300_000, 40_000, 9] {
+                let expected = message(0, 1, bytes);
+                let mut bytes = if me == 0 { expected.clone() } else { vec![0; bytes] };
+                comm::transfer_now(comm, &half(me == 0, 1 - me as usize, &mut bytes))?;
+                assert!(bytes == expected, "{} bytes after a refusal", bytes.len());
+            }
+            told
         });
         for told in told {
             let e = told.expect_err("the ends disagree");

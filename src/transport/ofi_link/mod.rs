@@ -1,8 +1,8 @@
 //! A link over libfabric.
 //!
 //! ```text
-//!     lines, small slots    a message: token, sender, frames                                    -> handed on, then copied to the mirror
-//!     large slots, payloads a write from the control segment to the mirror at the same offset,
+//!     lines, few bytes      a message: token, sender, frames                                    -> handed on, then copied to the mirror
+//!     more bytes            a write from the control segment to their place in the mirror,
 //!                           and behind it, to this sender's trailers there, the frame           -> handed on without its bytes
 //! ```
 //!
@@ -132,7 +132,7 @@ impl OfiLink {
         let mut endpoint = Endpoint::open(provider.or(users.as_deref()), address, MESSAGE)?;
         let behind = nranks as usize * TRAILERS * 8;
         let mirror = Arc::new(Lines::private(layout, behind)?);
-        let (begin, end) = (layout.bytes_at(), layout.reserved() + behind);
+        let (begin, end) = (layout.bytes_at(), mirror.segment().bytes());
         let written = mirror.segment().clone();
         let written = endpoint.register(Box::new(written), begin, end - begin, Use::Written)?;
         let own = RankAddress {
@@ -174,7 +174,9 @@ impl Prepared {
             ranks.push(rank);
         }
         let mut sources = Vec::new();
-        for (at, bytes) in [layout.payloads_of(self.rank), layout.staging(self.rank)] {
+        for (at, bytes) in
+            [layout.payloads_of(self.rank), layout.staging(self.rank), layout.rings_of(self.rank)]
+        {
             let segment = Box::new(self.near.segment().clone());
             sources.push((self.endpoint.register(segment, at, bytes, Use::Send)?, at, bytes));
         }

@@ -46,6 +46,12 @@ pub struct FarPeer {
     pub written: u32,
     /// Writes that it says it has taken in.
     pub acknowledged: u32,
+    /// Where in its mirror the others go.
+    under_way: VecDeque<usize>,
+    /// It was asked to tell when it has taken in all writes before this.
+    pub asked_until: Option<u32>,
+    /// It has asked the same.
+    asks_until: Option<u32>,
     /// Its writes that this rank has taken in: all before this, and those of the bits.
     seen: u32,
     seen_ahead: u64,
@@ -87,6 +93,9 @@ impl FarPeer {
             queue: VecDeque::new(),
             written: 0,
             acknowledged: 0,
+            under_way: VecDeque::new(),
+            asked_until: None,
+            asks_until: None,
             seen: 0,
             seen_ahead: 0,
             told: 0,
@@ -149,14 +158,28 @@ impl FarPeer {
         self.written.wrapping_sub(self.acknowledged) < WRITES
     }
 
+    /// Is a write to this place of its mirror under way? It may be, if the peer has refused the message that it was a part of. Another one must
+    /// wait, for an engine may write in any order.
+    pub fn is_under_way(&self, there: usize) -> bool {
+        self.under_way.contains(&there)
+    }
+
+    /// The provider has taken a write.
+    pub fn wrote(&mut self, there: usize) {
+        self.written = self.written.wrapping_add(1);
+        self.under_way.push_back(there);
+    }
+
     /// Takes in what it says of this rank's writes. A number that cannot be is not believed.
     pub fn acknowledge(&mut self, seen: u32) {
-        if seen.wrapping_sub(self.acknowledged) <= self.written.wrapping_sub(self.acknowledged) {
+        let more = seen.wrapping_sub(self.acknowledged);
+        if more <= self.written.wrapping_sub(self.acknowledged) {
             self.acknowledged = seen;
+            self.under_way.drain(..self.under_way.len().min(more as usize));
         }
     }
 
-    /// Where the bytes at `at` of the segment go, and the trailer of the next write. `begin`: where the memory that others write to
+    /// Where bytes of the segment go, which are at `at` of the peer's mirror, and the trailer of the next write. `begin`: where the memory that others write to
     /// begins in the mirror; `trailers`: where this rank's trailers do.
     pub fn places(&self, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
         let memory = &self.address.memory;
@@ -190,9 +213,15 @@ impl FarPeer {
         self.seen
     }
 
+    /// It wants to be told when all writes before `until` were taken in.
+    pub fn asks(&mut self, until: u32) {
+        self.asks_until = Some(until);
+    }
+
     /// Should it be told at once how many writes were taken in? It may wait for that.
-    pub fn is_owed(&self) -> bool {
-        self.seen.wrapping_sub(self.told) >= WRITES / 2
+    pub fn is_owed(&mut self) -> bool {
+        let has_seen = |until: &mut u32| self.seen.wrapping_sub(*until) < WRITES;
+        self.asks_until.take_if(has_seen).is_some() || self.seen.wrapping_sub(self.told) >= WRITES / 2
     }
 
     /// The bytes of a write have come; returns its frames if these came before.
@@ -291,6 +320,28 @@ mod tests {
         assert_eq!((peer.acknowledged, peer.has_room()), (1, true));
         peer.written = 65;
         assert!(!peer.has_room());
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_the_write_to_it_was_taken_in() {
+        let mut peer = peer();
+        let under_way = |peer: &FarPeer| [100, 200, 300, 400].map(|there| peer.is_under_way(there));
+        [100, 200, 300].into_iter().for_each(|there| peer.wrote(there));
+        assert_eq!(under_way(&peer), [true, true, true, false]);
+        peer.acknowledge(2);
+        assert_eq!(under_way(&peer), [false, false, true, false]);
+        peer.acknowledge(4);
+        assert_eq!(under_way(&peer), [false, false, true, false], "more than were written");
+    }
+
+    #[test]
+    fn a_peer_that_asks_is_told_once_when_its_writes_were_taken_in() {
+        let mut peer = peer();
+        peer.asks(2);
+        peer.saw(1);
+        assert!(!peer.is_owed());
+        peer.saw(0);
+        assert!(peer.is_owed() && !peer.is_owed());
     }
 
     #[test]

@@ -158,7 +158,13 @@ impl Others {
         let Some(&(memory, start, _)) = source else {
             return Err(Error::internal("a large frame of bytes that are not this rank's"));
         };
+        let there = self.mirror.mirrored(rank, to, at);
         let Some(peer) = self.peer(to) else { return Ok(true) };
+        // Of slots and payloads no write can be: their readers' counters come with the word that these were taken in.
+        let is_piece = at >= layout.reserved();
+        if is_piece && peer.is_under_way(there) {
+            return self.ask(endpoint, to).map(|()| false);
+        }
         if !peer.has_room() {
             return Ok(false);
         }
@@ -170,12 +176,12 @@ impl Others {
             peer.id,
             source,
             trailer,
-            peer.places(at, begin, trailers),
+            peer.places(there, begin, trailers),
             peer.immediate(rank),
         )? {
             return Ok(false);
         }
-        peer.written = number.wrapping_add(1);
+        peer.wrote(there);
         peer.is_reached = true;
         if with_trailers {
             peer.told = header.seen;
@@ -192,6 +198,23 @@ impl Others {
             self.is_waiting = true;
         }
         Ok(true)
+    }
+
+    /// Asks a peer to tell when it has taken in all writes, unless it was asked already.
+    fn ask(&mut self, endpoint: &mut Endpoint, to: Rank) -> Result<()> {
+        let Some(peer) = self.peer(to) else { return Ok(()) };
+        let until = peer.written;
+        if peer.asked_until == Some(until) {
+            return Ok(());
+        }
+        let mut words = Vec::new();
+        wire::put(&mut words, &Item::Ask(until), false);
+        if self.send_message(endpoint, to, &words)?
+            && let Some(peer) = self.peer(to)
+        {
+            peer.asked_until = Some(until);
+        }
+        Ok(())
     }
 
     /// Sends what waits, as far as there is room.

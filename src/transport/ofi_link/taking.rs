@@ -47,6 +47,7 @@ impl Others {
                 }
                 Item::ByeTaken => peer.goodbye_taken = true,
                 Item::Credit => {}
+                Item::Ask(until) => peer.asks(until),
                 Item::OfWrite(number) => {
                     let Some(number) = peer.find(number) else {
                         self.refused += 1;

@@ -54,6 +54,8 @@ pub enum Item<'a> {
     Credit,
     /// The frames that follow belong to the write of this number.
     OfWrite(u32),
+    /// The sender wants to be told when all its writes before this number were taken in.
+    Ask(u32),
 }
 
 const DATA: u64 = 1;
@@ -67,6 +69,7 @@ const BYE: u64 = 16;
 const BYE_TAKEN: u64 = 17;
 const CREDIT: u64 = 18;
 const OF_WRITE: u64 = 19;
+const ASK: u64 = 20;
 
 fn ending_code(ending: Option<Ending>) -> u64 {
     match ending {
@@ -95,7 +98,10 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 let payload = if placed { none } else { payload };
                 add(ARRIVAL, number, &[seq, args, count, trail], payload);
             }
-            Body::Piece { index, args, count, bytes } => add(PIECE, number, &[index, args, count], bytes),
+            Body::Piece { index, args, count, bytes } => {
+                let bytes = if placed { none } else { bytes };
+                add(PIECE, number, &[index, args, count], bytes);
+            }
             Body::Taken(TakenLine { taken, refused, refused_args: [kind, count] }) => {
                 add(TAKEN, number, &[taken, refused, kind, count], none);
             }
@@ -111,6 +117,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
         Item::ByeTaken => add(BYE_TAKEN, 0, &[], none),
         Item::Credit => add(CREDIT, 0, &[], none),
         Item::OfWrite(number) => add(OF_WRITE, number.into(), &[], none),
+        Item::Ask(until) => add(ASK, until.into(), &[], none),
     }
 }
 
@@ -123,7 +130,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         COUNTER => 1,
         ARRIVAL | TAKEN => 4,
         LIFE | NEWS | PIECE => 3,
-        BYE | BYE_TAKEN | CREDIT | OF_WRITE => 0,
+        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK => 0,
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
@@ -160,6 +167,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         BYE => return Some(Item::Bye(number)),
         BYE_TAKEN => return Some(Item::ByeTaken),
         CREDIT => return Some(Item::Credit),
+        ASK => return Some(Item::Ask(u32::try_from(number).ok()?)),
         _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
     };
     Some(Item::Line(number, body))
@@ -191,6 +199,7 @@ mod tests {
             Item::ByeTaken => "taken".into(),
             Item::Credit => "credit".into(),
             Item::OfWrite(number) => format!("of {number}"),
+            Item::Ask(until) => format!("ask {until}"),
         }
     }
 
@@ -217,6 +226,7 @@ mod tests {
             Item::ByeTaken,
             Item::Credit,
             Item::OfWrite(12),
+            Item::Ask(13),
         ];
         let mut message = Vec::new();
         items.iter().for_each(|item| put(&mut message, item, false));
@@ -228,9 +238,11 @@ mod tests {
         message.clear();
         put(&mut message, &items[0], true);
         put(&mut message, &items[2], true);
+        put(&mut message, &items[5], true);
         let mut rest = &mut message[..];
         assert_eq!(text(&take(&mut rest).unwrap()), "0 counter 8");
         assert_eq!(text(&take(&mut rest).unwrap()), "2 arrival 1 2 3 4 []");
+        assert_eq!(text(&take(&mut rest).unwrap()), "5 piece 3 4 5 []");
         assert_eq!(
             MessageHeader::of(&MessageHeader { token: 9, from: 1023, seen: u32::MAX }.words()).unwrap().from,
             1023

@@ -38,12 +38,8 @@ const IN_HEAP: u64 = 1 << 32;
 const OF_COLLECTIVE: u64 = 1 << 33;
 /// The flag of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
 const FINE: u64 = 1 << 34;
-/// The flag of a message from another host, which comes in pieces that fit a link's messages.
-const FAR: u64 = 1 << 35;
-/// Bytes of such a piece.
-const FAR_PIECE: usize = 8 << 10;
 /// The flags that say how a message comes; the others say what it is.
-const WAY: u64 = IN_HEAP | FINE | FAR;
+const WAY: u64 = IN_HEAP | FINE;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -105,7 +101,6 @@ impl Pairs {
 /// [`WAY`].
 const fn piece_bytes(bytes: usize, way: u64) -> usize {
     match bytes {
-        _ if way & FAR != 0 => FAR_PIECE,
         0x4000..=0x8000 if way & FINE != 0 => 8 << 10,
         0x8001..=0x20000 if way & FINE != 0 => 16 << 10,
         _ => PAIR_SLOT,
@@ -190,7 +185,7 @@ impl<'a> PairTransfer<'a> {
         let peer = &mut pairs.peers[self.peer as usize];
         if self.send && t.is_far(self.peer) {
             // Only the receiver could read the buffer where it lies.
-            (self.heap, self.way) = (None, FAR);
+            (self.heap, self.way) = (None, 0);
         }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
