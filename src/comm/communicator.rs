@@ -74,9 +74,12 @@ pub struct CommCore {
 }
 
 /// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
-/// takes a second synchronisation, which is expensive where ranks share a core.
-fn shared_from(nranks: u32) -> usize {
-    if nranks as usize <= cpu::usable_cores() { 4096 } else { 8 * 1024 + 1 }
+/// takes a second synchronisation, which is expensive where ranks share a core, and wasted on peers of other hosts, which read nothing in place.
+fn shared_from(transport: &Transport) -> usize {
+    if transport.has_far() {
+        return usize::MAX;
+    }
+    if transport.nranks() as usize <= cpu::usable_cores() { 4096 } else { 8 * 1024 + 1 }
 }
 
 impl CommCore {
@@ -96,6 +99,7 @@ impl CommCore {
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());
+        let shared_from = shared_from(&transport);
         CommCore {
             _membership: membership,
             shared,
@@ -109,7 +113,7 @@ impl CommCore {
             repeat: None,
             finalized: false,
             is_held: false,
-            shared_from: shared_from(nranks),
+            shared_from,
             registered,
             late_mismatch: None,
             group_clock: None,

@@ -9,7 +9,7 @@ const FOLDED_AT_ONCE: usize = 128 << 10;
 
 /// Bytes of a vector up to which each rank sends its own to each rank of another host, in one exchange. More bytes cross once between two
 /// hosts: what the ranks of a host have combined, or all of them want.
-const CROSSES_OFTEN: u64 = 4 << 10;
+const CROSSES_OFTEN: u64 = 1 << 10;
 /// Bytes from which on a chain through all hosts is not slower than a tree, and its first host sends them once.
 const CHAIN_FROM: u64 = 1 << 20;
 
@@ -24,10 +24,13 @@ pub(super) fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     };
     if let Some(hosts) = view.hosts.as_ref().filter(|hosts| bytes > CROSSES_OFTEN && !hosts.are_single()) {
         match view.collective {
-            AllReduce | ReduceScatter | AllGather if hosts.are_even() => return &["hierarchical"],
-            AllReduce | ReduceScatter | AllGather => return &["ring"],
-            Broadcast | Reduce if bytes > CHAIN_FROM => return &["ring"],
-            Broadcast | Reduce => return &["tree"],
+            // The last where the first is forbidden, or the order of the ranks is asked for.
+            AllReduce | ReduceScatter | AllGather if hosts.are_even() => {
+                return &["hierarchical", "two_shot"];
+            }
+            AllReduce | ReduceScatter | AllGather => return &["ring", "two_shot"],
+            Broadcast | Reduce if bytes > CHAIN_FROM => return &["ring", "two_shot"],
+            Broadcast | Reduce => return &["tree", "two_shot"],
             _ => {}
         }
     }
