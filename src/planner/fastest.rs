@@ -7,9 +7,9 @@ use crate::types::Collective;
 /// Bytes of all ranks' inputs up to which one rank folds them alone.
 const FOLDED_AT_ONCE: usize = 128 << 10;
 
-/// Bytes of a vector up to which each rank sends its own to each rank of another host, in one exchange. More bytes cross once between two
-/// hosts: what the ranks of a host have combined, or all of them want.
-const CROSSES_OFTEN: u64 = 1 << 10;
+/// Bytes up to which a rank sends its input to each rank of another host, in one exchange. More bytes cross once between two hosts: what
+/// the ranks of a host have combined, or all of them want.
+const CROSSES_OFTEN: u64 = 4 << 10;
 /// Bytes from which on a chain through all hosts is not slower than a tree, and its first host sends them once.
 const CHAIN_FROM: u64 = 1 << 20;
 
@@ -22,7 +22,8 @@ pub(super) fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
         // All ranks, or the root, fold the inputs of all.
         _ => bytes <= (FOLDED_AT_ONCE / n.max(1)).clamp(largest.min(8 << 10), largest) as u64,
     };
-    if let Some(hosts) = view.hosts.as_ref().filter(|hosts| bytes > CROSSES_OFTEN && !hosts.are_single()) {
+    let input = if view.collective == AllGather { bytes / view.nranks as u64 } else { bytes };
+    if let Some(hosts) = view.hosts.as_ref().filter(|hosts| input > CROSSES_OFTEN && !hosts.are_single()) {
         match view.collective {
             // The last where the first is forbidden, or the order of the ranks is asked for.
             AllReduce | ReduceScatter | AllGather if hosts.are_even() => {
