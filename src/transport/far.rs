@@ -15,7 +15,9 @@ use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
 use super::link::{Body, Frame, Incoming, Link, News, OwnedBody};
+use super::ofi_link::LARGEST_ADDRESS;
 use super::pair::far::message_frame;
+use super::survivors::Told;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
@@ -54,7 +56,7 @@ pub struct FarRanks {
     /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
-    mirror: Arc<Lines>,
+    pub(super) mirror: Arc<Lines>,
     link: Box<dyn Link>,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
@@ -64,6 +66,8 @@ pub struct FarRanks {
     polls: AtomicU64,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
+    /// What far ranks tell of smaller communicators.
+    pub(super) told: Told,
 }
 
 /// The frames of one peer.
@@ -95,6 +99,7 @@ impl Far {
             inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
             polls: AtomicU64::new(0),
             broken: OnceLock::new(),
+            told: Told::new(far.len()),
             far,
         });
         let descriptor = ranks.link.descriptor();
@@ -218,6 +223,9 @@ impl FarRanks {
             Body::Piece { bytes, .. } if bytes.bytes() > PAIR_SLOT => {
                 return fault("is larger than a piece of a message may be");
             }
+            Body::Shrink { endpoint, .. } if endpoint.bytes() > LARGEST_ADDRESS => {
+                return fault("is larger than the address of an endpoint may be");
+            }
             _ => {}
         }
         let inbox = &mut inboxes[from as usize];
@@ -269,6 +277,7 @@ impl FarRanks {
                     self.near.header().gave_up.fetch_add(1, Ordering::Release);
                 }
             }
+            Body::Shrink { words, endpoint } => self.shrink_frame(from, words, endpoint),
             Body::News(News { disagreement, cause, ending }) => {
                 let header = self.near.header();
                 header.disagreement.fetch_max(disagreement, Ordering::AcqRel);

@@ -99,6 +99,13 @@ pub enum Body<'a> {
     Life(LifeLine),
     /// Words that it has stored in the header for all.
     News(News),
+    /// The words of its life line about a smaller communicator, and the address of its endpoint there once it has one.
+    Shrink {
+        /// As in `Life::shrink`.
+        words: [u64; 2],
+        /// The address.
+        endpoint: Payload<'a>,
+    },
 }
 
 /// A receiver's words to a sender of messages.
@@ -209,6 +216,7 @@ impl Body<'_> {
             Body::Counter(counter) => (Body::Counter(counter), none),
             Body::Life(life) => (Body::Life(life), none),
             Body::News(news) => (Body::News(news), none),
+            Body::Shrink { words, endpoint } => (Body::Shrink { words, endpoint: none }, endpoint),
         }
     }
 
@@ -224,6 +232,7 @@ impl Body<'_> {
             Body::Counter(counter) => Body::Counter(counter),
             Body::Life(life) => Body::Life(life),
             Body::News(news) => Body::News(news),
+            Body::Shrink { words, .. } => Body::Shrink { words, endpoint: source },
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod pace;
 pub mod pair;
 mod posting;
 pub mod single_copy;
+pub mod survivors;
 pub mod threads;
 pub mod transfers;
 pub mod waiting;

@@ -63,3 +63,8 @@ fn groups_and_streams_work_over_several_hosts() {
 fn communicators_of_several_hosts_are_made_from_others() {
     holds("children", &[&["a", "b", "a"]]);
 }
+
+#[test]
+fn some_ranks_of_several_hosts_go_on_without_the_others() {
+    holds("shrink", &[&["a", "b"], &["a", "b", "a"], &["a", "b", "c", "b"]]);
+}

@@ -216,6 +216,35 @@ const OF_ALL: [&str; 10] = [
     "mailbox",
 ];
 
+impl Findings {
+    /// Kills a rank in the midst of a call. The others see the call fail, shrink the communicator, and go on.
+    fn hold_survivors(&mut self, job: &mut Job, chance: &mut Chance, how: &str) {
+        job.did(&["begin", "join", "call"]);
+        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
+        let victim = chance.below(job.ranks.len() as u64) as usize;
+        let killed = now_ns();
+        job.ranks[victim].kill();
+        self.trials += 1;
+        let mut last = 0;
+        for (r, rank) in job.ranks.iter_mut().enumerate().filter(|&(r, _)| r != victim) {
+            // The call that fails, and the barrier behind it.
+            let both = [rank.try_next(), rank.try_next()];
+            if !both.iter().all(|said| matches!(said, Some(Said::Failed(_)))) {
+                self.wrong.push(format!("{} ({how}): rank {r} says {both:?}", job.about));
+                continue;
+            }
+            match (rank.next(), rank.try_next()) {
+                (Said::Ok(shrunk), Some(Said::Ok(end))) if end == "survive" => {
+                    let at = shrunk.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(u64::MAX);
+                    last = last.max(at.saturating_sub(killed));
+                }
+                said => self.wrong.push(format!("{} ({how}): rank {r} says {said:?}", job.about)),
+            }
+        }
+        self.last.push(last);
+    }
+}
+
 #[test]
 fn survivors_of_a_kill_go_on_in_a_smaller_communicator() {
     let _alone = alone();
@@ -226,29 +255,7 @@ fn survivors_of_a_kill_go_on_in_a_smaller_communicator() {
         let setting = Setting { env: &[("SURVIVE", how)], shell: "true" };
         let kind = OF_ALL[trial as usize % OF_ALL.len()];
         let mut job = start(kind, n, chance.below(1 << 30), &setting);
-        job.did(&["begin", "join", "call"]);
-        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
-        let victim = chance.below(n) as usize;
-        let killed = now_ns();
-        job.ranks[victim].kill();
-        found.trials += 1;
-        let mut last = 0;
-        for (r, rank) in job.ranks.iter_mut().enumerate().filter(|&(r, _)| r != victim) {
-            // The call that fails, and the barrier behind it.
-            let both = [rank.try_next(), rank.try_next()];
-            if !both.iter().all(|said| matches!(said, Some(Said::Failed(_)))) {
-                found.wrong.push(format!("{} ({how}): rank {r} says {both:?}", job.about));
-                continue;
-            }
-            match (rank.next(), rank.try_next()) {
-                (Said::Ok(shrunk), Some(Said::Ok(end))) if end == "survive" => {
-                    let at = shrunk.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(u64::MAX);
-                    last = last.max(at.saturating_sub(killed));
-                }
-                said => found.wrong.push(format!("{} ({how}): rank {r} says {said:?}", job.about)),
-            }
-        }
-        found.last.push(last);
+        found.hold_survivors(&mut job, &mut chance, how);
     }
     found.report("kills_survived");
 }
@@ -339,4 +346,24 @@ fn survivors_of_a_kill_on_another_host_name_the_dead() {
         found.hold_after_kill(&mut job, &mut chance, 8_000, true);
     }
     found.report("kills_on_several_hosts");
+}
+
+#[test]
+fn survivors_of_a_kill_on_another_host_go_on_in_a_smaller_communicator() {
+    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
+    let _alone = alone();
+    let (mut chance, mut found) = (Chance::new(), Findings::default());
+    for trial in 0..times(10, 200) {
+        let n = 3 + chance.below(3);
+        let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
+        let hosts = 2 + chance.below(n - 1) as u32;
+        let shell = |rank: u32| format!("export PENNY_HOST_ID=h{}", rank % hosts);
+        let how = ["default", "abort"][trial as usize / OF_ALL.len() % 2];
+        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text")), ("SURVIVE", how)];
+        // Mailboxes are the last of these kinds.
+        let kind = OF_ALL[trial as usize % (OF_ALL.len() - 1)];
+        let mut job = start_by(&id, kind, n, chance.below(1 << 30), shell, &env);
+        found.hold_survivors(&mut job, &mut chance, how);
+    }
+    found.report("kills_survived_on_several_hosts");
 }

@@ -6,11 +6,28 @@ use crate::bootstrap;
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::memory::control::ChildPlace;
-use crate::transport::ofi_link::{LARGEST_ADDRESS, OfiLink};
+use crate::transport::Transport;
+use crate::transport::ofi_link::{LARGEST_ADDRESS, OfiLink, Prepared};
 use crate::types::Rank;
 
 /// Words by which a rank tells its endpoint's address: its length, and its bytes.
 const WORDS: usize = 1 + LARGEST_ADDRESS.div_ceil(8);
+
+impl ChildMemory {
+    /// Opens an endpoint for rank `rank` of a child, if it has members on other hosts.
+    pub(super) fn prepare_link(
+        &self,
+        parent: &Transport,
+        members: &[Rank],
+        rank: Rank,
+    ) -> Result<Option<Prepared>> {
+        if !members.iter().any(|&member| parent.is_far(member)) {
+            return Ok(None);
+        }
+        let (address, provider) = (parent.local_address(), bootstrap::provider());
+        OfiLink::prepare(&self.control, rank, members.len() as u32, address, provider.as_deref()).map(Some)
+    }
+}
 
 impl CommCore {
     /// Returns the memory of a child at `place`, with links to the members on other hosts. `None`: this rank joins none, or there is no
@@ -26,16 +43,12 @@ impl CommCore {
         if !parent.has_far() {
             return memory.transpose();
         }
-        let nranks = members.len() as u32;
         let is_far = |member: &Rank| parent.is_far(*member);
         let prepared = match (memory, rank) {
-            (Some(Ok(memory)), Some(rank)) if members.iter().any(is_far) => {
-                let address = parent.local_address();
-                let provider = bootstrap::provider();
-                OfiLink::prepare(&memory.control, rank, nranks, address, provider.as_deref())
-                    .map(|link| Some((memory, Some(link))))
+            (Some(Ok(memory)), Some(rank)) => {
+                memory.prepare_link(&parent, members, rank).map(|link| Some((memory, link)))
             }
-            (Some(Ok(memory)), _) => Ok(Some((memory, None))),
+            (Some(Ok(memory)), None) => Ok(Some((memory, None))),
             (Some(Err(e)), _) => Err(e),
             (None, _) => Ok(None),
         };

@@ -12,6 +12,9 @@
 //! remaining ranks says in its life line (`Life::shrink`) which ranks it excludes and where the new communicator lies. So it works on a broken
 //! parent, and costs an allocation, a mapping and one wait.
 //!
+//! Ranks of several hosts do it on each host, the first of the remaining ranks there taking its place, and tell each other the same words by
+//! frames, with the addresses of their endpoints for the new communicator (`transport/survivors.rs`).
+//!
 //! Ranks that exclude others than their peers do see it in these words. One that excludes fewer ranks fails, and may call
 //! again with more; one that excludes more waits for it. A rank that fails leaves that in its words, until it calls again.
 
@@ -25,7 +28,9 @@ use crate::memory::control::ChildPlace;
 use crate::sync::prim::Ordering;
 use crate::timing::Timing;
 use crate::transport::Transport;
+use crate::transport::survivors::{GAVE_UP, Making};
 use crate::types::{MAX_RANKS, Rank};
+use std::cell::OnceCell;
 
 /// Bits of the hash in a wish.
 const HASH_BITS: u32 = 32;
@@ -90,7 +95,6 @@ impl PendingShrink {
     ) -> Result<PendingShrink> {
         let shared = registry::shared(parent)?;
         shared.refuse_forked()?;
-        shared.transport.refuse_several_hosts("pennyCommShrink")?;
         let excluded = check(excluded, shared.transport.rank(), shared.transport.nranks())?;
         Ok(PendingShrink { parent, handle: registry::reserve()?, excluded, aborts, config })
     }
@@ -150,8 +154,6 @@ pub(in crate::comm) fn shrink(
 
 /// Attempts of a rank that its words tell apart, in the bits that the place of a page leaves.
 const ATTEMPTS: u64 = PAGE / 2;
-/// The place that a rank names which has given up.
-const GAVE_UP: u64 = u64::MAX;
 
 /// The attempt of this rank.
 struct Attempt<'a> {
@@ -160,8 +162,12 @@ struct Attempt<'a> {
     wish: Wish,
     /// Parent ranks, in order.
     members: &'a [Rank],
+    /// The first of them that shares this rank's memory: it takes the place.
+    first: Rank,
     /// The words of the members' life lines when the attempt began: of earlier ones, or of this one if they were first.
     before: Vec<[u64; 2]>,
+    /// What members on other hosts had told when this rank connected to them; empty before.
+    far: OnceCell<Vec<(Rank, Making)>>,
     /// The place of this rank's last attempt, and who named it: that rank may still do.
     last_place: (Rank, u64),
 }
@@ -169,8 +175,8 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     /// Returns a rank's wish and place.
     fn words(t: &Transport, rank: Rank) -> [u64; 2] {
-        let life = t.control().life(rank);
-        // ORDER: partner of the store in `publish`.
+        let life = t.lines(rank).life(rank);
+        // ORDER: partner of the store in `publish`, or of that in `shrink_frame`.
         let wish = life.shrink[0].load(Ordering::Acquire);
         [wish, life.shrink[1].load(Ordering::Relaxed)]
     }
@@ -181,10 +187,10 @@ impl Attempt<'_> {
         (wish != 0 && [wish, at] != self.before[number]).then_some((Wish(wish), at))
     }
 
-    /// Returns the wish and the place of the first member, if that is not the place of an earlier attempt.
+    /// Returns the wish and the place of the first member here, if that is not the place of an earlier attempt.
     fn first(&self) -> Option<(Wish, u64)> {
-        let [wish, at] = Self::words(self.t, self.members[0]);
-        (wish != 0 && at != GAVE_UP && (self.members[0], at) != self.last_place).then_some((Wish(wish), at))
+        let [wish, at] = Self::words(self.t, self.first);
+        (wish != 0 && at != GAVE_UP && (self.first, at) != self.last_place).then_some((Wish(wish), at))
     }
 
     fn publish(&self, at: u64) {
@@ -192,7 +198,7 @@ impl Attempt<'_> {
         life.shrink[1].store(at, Ordering::Relaxed);
         // ORDER: publishes the place; partner: `words`.
         life.shrink[0].store(self.wish.0, Ordering::Release);
-        self.t.after_post();
+        self.t.tell_shrink(&[]);
     }
 
     /// Ends it. A rank that gives up leaves that for the others to see.
@@ -202,7 +208,7 @@ impl Attempt<'_> {
             Ok(_) => life.shrink[0].store(0, Ordering::Release),
             Err(_) => life.shrink[1].store(GAVE_UP, Ordering::Release),
         }
-        self.t.after_post();
+        self.t.tell_shrink(&[]);
     }
 
     /// Fails if a member is gone, or has given up, or excludes as many ranks or more, and others.
@@ -211,6 +217,12 @@ impl Attempt<'_> {
         check_clock(self.timing)?;
         self.t.check_present(self.members.iter().copied().filter(|&member| member != me))?;
         for (number, &member) in self.members.iter().enumerate().filter(|&(_, &member)| member != me) {
+            match self.since_then(member) {
+                Since::GaveUp => return Err(given_up(member)),
+                // Its words may be of another communicator by now.
+                Since::Made => continue,
+                Since::Nothing => {}
+            }
             let Some((its, at)) = self.of(number) else { continue };
             if its.excludes_the_same(self.wish) {
                 if at == GAVE_UP {
@@ -237,25 +249,61 @@ impl Attempt<'_> {
 
     /// Waits until the first member says where the communicator lies.
     fn place(&self) -> Result<ChildPlace> {
-        let first = self.members[0];
         let there = || self.first().filter(|(its, _)| its.excludes_the_same(self.wish));
-        let expired = || {
-            Error::timeout(format!(
-                "rank {first} did not call pennyCommShrink with the same excludeRanksList within the deadline"
-            ))
-        };
+        let expired = || did_not_call(self.first);
         self.t.wait_watching(self.t.deadline(), || there().is_some(), || self.watch(), expired)?;
-        there().map(|(its, at)| ChildPlace { at, staging: its.staging() }).ok_or_else(|| given_up(first))
+        there().map(|(its, at)| ChildPlace { at, staging: its.staging() }).ok_or_else(|| given_up(self.first))
     }
 
-    /// Fails if the first member has begun again, without this rank.
+    /// Adds links to the members on other hosts.
+    fn link(&self, memory: ChildMemory, rank: Rank) -> Result<ChildMemory> {
+        let Some(link) = memory.prepare_link(self.t, self.members, rank)? else { return Ok(memory) };
+        self.t.tell_shrink(&link.blob());
+        let told = |&member: &Rank| {
+            let same = Wish(Self::words(self.t, member)[0]).excludes_the_same(self.wish);
+            Some((member, self.t.making(member))).filter(|(_, making)| same && making.endpoint.is_some())
+        };
+        let far = || self.members.iter().filter(|&&member| self.t.is_far(member));
+        let missing = || far().find(|&member| told(member).is_none());
+        let expired = || did_not_call(*missing().unwrap_or(&self.first));
+        self.t.wait_watching(self.t.deadline(), || missing().is_none(), || self.watch(), expired)?;
+        let all = far().map(|member| told(member).ok_or_else(|| given_up(*member)));
+        let all = all.collect::<Result<Vec<_>>>()?;
+        let all = self.far.get_or_init(|| all);
+        let blob = |&member: &Rank| all.iter().find(|(far, _)| *far == member)?.1.endpoint.clone();
+        let blobs: Vec<_> = self.members.iter().map(blob).collect();
+        Ok(ChildMemory { far: Some(link.connect(&blobs)?), ..memory })
+    }
+
+    /// Tells what a member on another host has done since this rank connected to it.
+    fn since_then(&self, member: Rank) -> Since {
+        let Some((_, then)) = self.far.get().and_then(|far| far.iter().find(|(rank, _)| *rank == member))
+        else {
+            return Since::Nothing;
+        };
+        let now = self.t.making(member);
+        match (now.given_up != then.given_up, now.made != then.made) {
+            (true, _) => Since::GaveUp,
+            (false, true) => Since::Made,
+            (false, false) => Since::Nothing,
+        }
+    }
+
+    /// Fails if the first member here has begun again, without this rank.
     fn watch_place(&self, place: ChildPlace) -> Result<()> {
         self.watch()?;
         match self.first() {
             Some((its, at)) if at == place.at && its.excludes_the_same(self.wish) => Ok(()),
-            _ => Err(given_up(self.members[0])),
+            _ => Err(given_up(self.first)),
         }
     }
+}
+
+/// What a member on another host has done since this rank connected to it.
+enum Since {
+    Nothing,
+    Made,
+    GaveUp,
 }
 
 fn ranks_in_words(count: u64) -> String {
@@ -263,6 +311,12 @@ fn ranks_in_words(count: u64) -> String {
         1 => "one rank".into(),
         count => format!("{count} ranks"),
     }
+}
+
+fn did_not_call(rank: Rank) -> Error {
+    Error::timeout(format!(
+        "rank {rank} did not call pennyCommShrink with the same excludeRanksList within the deadline"
+    ))
 }
 
 fn given_up(rank: Rank) -> Error {
@@ -283,10 +337,11 @@ impl CommCore {
         let config = config.unwrap_or(&self.shared.origin.config).clone();
         let settings = Settings::read(&config, true)?;
         let (t, timing) = (self.transport.clone(), self.timing().clone());
+        let first = members.iter().copied().find(|&member| !t.is_far(member)).unwrap_or(self.rank());
         let on_machine = timing.is_declared();
         let mut place =
             ChildPlace { at: 0, staging: settings.staging_bytes(members.len() as u32, on_machine) };
-        if rank == 0 {
+        if first == self.rank() {
             place = child::place(self, &members, &settings)?;
         }
         // A rank that waits for this one in a call of the parent, which it may have entered before it learned of the death, must not
@@ -301,13 +356,15 @@ impl CommCore {
             timing: &timing,
             wish: Wish::new(excluded, place.staging),
             members: &members,
+            first,
             before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
+            far: OnceCell::new(),
             last_place: self.shrinks.last_place,
         };
         self.shrinks.attempts += 1;
         attempt.publish(place.at | (1 + self.shrinks.attempts % (ATTEMPTS - 1)));
         let made = check_clock(&timing).and_then(|()| attempt.place()).and_then(|named| {
-            self.shrinks.last_place = (members[0], named.at);
+            self.shrinks.last_place = (first, named.at);
             let entrance = ChildEntrance {
                 handle,
                 rank: rank as Rank,
@@ -320,6 +377,7 @@ impl CommCore {
             };
             let place = ChildPlace { at: named.at & !(PAGE - 1), ..named };
             let memory = ChildMemory::map(&t, &members, place)?;
+            let memory = attempt.link(memory, rank as Rank)?;
             entrance.join(self, memory, &|| attempt.watch_place(named)).map(registry::fill)
         });
         attempt.end(&made);

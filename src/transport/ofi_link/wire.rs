@@ -65,6 +65,7 @@ const LIFE: u64 = 4;
 const NEWS: u64 = 5;
 const PIECE: u64 = 6;
 const TAKEN: u64 = 7;
+const SHRINK: u64 = 8;
 const BYE: u64 = 16;
 const BYE_TAKEN: u64 = 17;
 const CREDIT: u64 = 18;
@@ -112,6 +113,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
             Body::News(News { disagreement, cause, ending }) => {
                 add(NEWS, number, &[disagreement, cause, ending_code(ending)], none);
             }
+            Body::Shrink { words, endpoint } => add(SHRINK, number, &words, endpoint),
         },
         Item::Bye(frames) => add(BYE, frames, &[], none),
         Item::ByeTaken => add(BYE_TAKEN, 0, &[], none),
@@ -126,7 +128,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let &[first, number, ..] = &rest[..] else { return None };
     let (kind, bytes) = (first & 0xffff_ffff, (first >> 32) as usize);
     let own = match kind {
-        DATA => 2,
+        DATA | SHRINK => 2,
         COUNTER => 1,
         ARRIVAL | TAKEN => 4,
         LIFE | NEWS | PIECE => 3,
@@ -134,7 +136,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
-    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE) {
+    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK) {
         return None;
     }
     let (frame, others) = std::mem::take(rest).split_at_mut(words);
@@ -164,6 +166,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
                 _ => return None,
             },
         }),
+        SHRINK => Body::Shrink { words: [own[0], own[1]], endpoint: bytes },
         BYE => return Some(Item::Bye(number)),
         BYE_TAKEN => return Some(Item::ByeTaken),
         CREDIT => return Some(Item::Credit),
@@ -194,6 +197,9 @@ mod tests {
                 Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
                 Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
+                Body::Shrink { words: own, endpoint } => {
+                    format!("{number} shrink {own:?} {:?}", words(endpoint))
+                }
             },
             Item::Bye(frames) => format!("bye {frames}"),
             Item::ByeTaken => "taken".into(),
@@ -222,6 +228,7 @@ mod tests {
             Item::Line(4, Body::News(News { disagreement: 1, cause: 2, ending: Some(Ending::Revoked) })),
             Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
             Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
+            Item::Line(7, Body::Shrink { words: [3, 4], endpoint: payload }),
             Item::Bye(77),
             Item::ByeTaken,
             Item::Credit,
