@@ -100,7 +100,8 @@ static void puts_and_gets_reach_every_rank(void) {
 
     void *theirs = NULL;
     OK(pennyShmemPtr(&theirs, inbox, next, comm));
-    CHECK(theirs != NULL && ((int *)theirs)[2] == 3);
+    /* Memory of another host has no address here. */
+    CHECK(theirs == NULL ? getenv("PENNY_HOST_ID") != NULL : ((int *)theirs)[2] == 3);
     OK(pennyShmemPtr(&theirs, out, next, comm));
     CHECK(theirs == NULL);
     OK(pennyShmemSyncAll(comm));

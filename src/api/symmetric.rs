@@ -5,7 +5,7 @@ use super::element::{Plain, Word, input, output};
 use crate::comm;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
-use crate::onesided::{Atomic, AtomicOp, Comparison, Several, SignalOp, SymmetricMemory};
+use crate::onesided::{Atomic, AtomicOp, Change, Comparison, Several, SignalOp, SymmetricMemory};
 use crate::types::Rank;
 use std::marker::PhantomData;
 
@@ -175,7 +175,7 @@ impl<T: Word> SymmetricVec<'_, T> {
     fn modify(&self, at: usize, op: AtomicOp, [value, expected]: [T; 2], rank: Rank) -> Result<T> {
         let there = self.elements(at, 1)?;
         let (value, expected) = (value.to_bits(), expected.to_bits());
-        let change = Atomic { op, dtype: T::DATATYPE, value, expected, fetches: true };
+        let change = Atomic { change: Change { op, value, expected }, dtype: T::DATATYPE, fetches: true };
         self.inside(|heap| heap.modify(there, &change, pe(rank))).map(T::from_bits)
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Shrinks {
     pub attempts: u64,
     /// The place of the last one, and the rank that named it.
     pub last_place: (Rank, u64),
+    /// The members on other hosts to which the last one connected, and how many attempts each had ended by then.
+    pub last_far: Vec<(Rank, u64)>,
 }
 
 /// One rank's membership in a communicator.

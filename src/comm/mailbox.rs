@@ -10,7 +10,7 @@ use super::onesided::deferred_free::DeferredFree;
 use super::registry::{self, CommHandle};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, MailboxKind, Objects, Remembered};
-use crate::mailbox::{self, MailboxShape, Mailboxes};
+use crate::mailbox::{self, MailboxService, MailboxShape, Mailboxes};
 use crate::memory::heap;
 use crate::sync::lock::Mutex;
 use crate::types::Rank;
@@ -34,6 +34,8 @@ struct OpenMailbox {
     comm: CommHandle,
     /// The communicator's call that made it: the same on all ranks.
     number: u64,
+    /// Where it lies in this rank's heap.
+    offset: u64,
     deferred: Mutex<Option<DeferredFree>>,
 }
 
@@ -106,10 +108,11 @@ impl CommCore {
     fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<MailboxHandle> {
         self.usable()?;
         self.broken()?;
-        self.transport.refuse_several_hosts("a mailbox")?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
         let shape = MailboxShape { threads, slots, slot_bytes, ranks: self.nranks() };
-        let (deferred, offset) = match self.mailbox_prepare(&shape) {
+        // All ranks have made as many calls. Ranks of other hosts may send as soon as they have heard of it.
+        let number = self.seq;
+        let (deferred, offset) = match self.mailbox_prepare(&shape, number) {
             Ok((deferred, offset)) => (Ok(deferred), offset),
             Err(e) => (Err(e), 0),
         };
@@ -127,11 +130,12 @@ impl CommCore {
             Ok(agreed) => agreed,
             Err(e) => {
                 // All ranks know that there is none.
+                MailboxService::end(&self.transport, number, offset);
                 deferred.free()?;
                 return Err(e);
             }
         };
-        let boxes = match Mailboxes::new(self.timing().clone(), &self.mailbox_shapes(&all)) {
+        let boxes = match Mailboxes::new(self.timing().clone(), &self.mailbox_shapes(&all), number) {
             Ok(boxes) => boxes,
             Err(e) => {
                 deferred.keep();
@@ -142,6 +146,7 @@ impl CommCore {
             boxes,
             comm: self.handle(),
             number: self.seq,
+            offset,
             deferred: Mutex::new(Some(deferred)),
         });
         TABLE.insert(open_mailbox.clone()).ok_or_else(|| {
@@ -165,12 +170,15 @@ impl CommCore {
     }
 
     /// Makes this rank's own mailbox, which no other rank knows yet.
-    fn mailbox_prepare(&self, shape: &MailboxShape) -> Result<(DeferredFree, u64)> {
+    fn mailbox_prepare(&self, shape: &MailboxShape, number: u64) -> Result<(DeferredFree, u64)> {
         shape.check()?;
         self.mailbox_fits(shape)?;
         let addr = heap::mine()?.alloc(shape.bytes())?;
         let deferred = DeferredFree::new(addr, self.transport.clone());
-        match mailbox::prepare(addr, shape, self.rank()) {
+        let prepared = mailbox::prepare(addr, shape, self.rank()).and_then(|offset| {
+            MailboxService::begin(&self.transport, number, offset, *shape).map(|()| offset)
+        });
+        match prepared {
             Ok(offset) => Ok((deferred, offset)),
             Err(e) => {
                 deferred.free()?;
@@ -194,7 +202,10 @@ impl CommCore {
     fn mailbox_destroy(&mut self, handle: MailboxHandle, open_mailbox: &OpenMailbox) -> Result<()> {
         self.usable()?;
         open_mailbox.boxes.close();
-        let told = self.agree(&MailboxCall::Destroy(open_mailbox.number), Ok(())).map(drop);
+        // What this rank has sent to other hosts is there before they give their mailboxes up.
+        let sent = self.transport.complete_far();
+        let told =
+            sent.and_then(|()| self.agree(&MailboxCall::Destroy(open_mailbox.number), Ok(())).map(drop));
         match told {
             Err(e) if e.code == Code::InvalidUsage => {
                 open_mailbox.boxes.reopen();
@@ -205,7 +216,11 @@ impl CommCore {
                 let deferred = open_mailbox.deferred();
                 match told {
                     // No thread of any rank is inside a call any more.
-                    Ok(()) => deferred.map_or(Ok(()), DeferredFree::free),
+                    Ok(()) => {
+                        let number = open_mailbox.boxes.number();
+                        MailboxService::end(&self.transport, number, open_mailbox.offset);
+                        deferred.map_or(Ok(()), DeferredFree::free)
+                    }
                     Err(e) => {
                         deferred.into_iter().for_each(DeferredFree::keep);
                         Err(e)

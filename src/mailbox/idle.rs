@@ -38,6 +38,32 @@ fn of_round(census: u64, round: u64) -> bool {
     (census & ROUND != 0) == (round & 1 == 1)
 }
 
+/// What is added to the census when a thread enters.
+pub(super) fn entry(vote: bool) -> u64 {
+    share(vote) + VERSION
+}
+
+/// The census after a thread has left; `None`: the round has ended.
+pub(super) fn without(census: u64, vote: bool, round: u64) -> Option<u64> {
+    of_round(census, round).then(|| census.wrapping_add(VERSION).wrapping_sub(share(vote)))
+}
+
+/// The number of idle threads.
+pub(super) fn count(census: u64) -> u64 {
+    census & COUNT
+}
+
+/// The census of the next round.
+pub(super) fn next_round(census: u64) -> u64 {
+    ((census & !(VERSION - 1)).wrapping_add(VERSION)) | (!census & ROUND)
+}
+
+/// The verdict of a round that ends with this census.
+pub(super) fn verdict(census: u64, threads: u32, round: u64) -> u64 {
+    let all_true = (census / VOTE) & COUNT == threads as u64;
+    (round + 1) << 1 | all_true as u64
+}
+
 impl MailboxHeader {
     /// Marks a thread as idle. Returns the current census, for [`conclude`](Self::conclude).
     pub(super) fn enter(&self, vote: bool) -> u64 {
@@ -76,17 +102,20 @@ impl MailboxHeader {
         if census & COUNT != threads as u64 || !all_free() {
             return false;
         }
-        let next = ((census & !(VERSION - 1)).wrapping_add(VERSION)) | (!census & ROUND);
+        let next = next_round(census);
         // ORDER: the look at the slots comes before; partner: `leave` and `enter`.
         if self.census.0.compare_exchange(census, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         self.ended_ps.store(now_ps(), Ordering::Relaxed);
-        let all_true = (census / VOTE) & COUNT == threads as u64;
-        // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
-        let release = order(PlantedSite::Verdict, Ordering::Release);
-        self.verdict.0.store((round + 1) << 1 | all_true as u64, release);
+        self.set_verdict(verdict(census, threads, round));
         true
+    }
+
+    /// Tells the verdict of a round.
+    pub(super) fn set_verdict(&self, verdict: u64) {
+        // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
+        self.verdict.0.store(verdict, order(PlantedSite::Verdict, Ordering::Release));
     }
 
     /// Returns whether all threads voted true, if the round has ended.

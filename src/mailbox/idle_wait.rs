@@ -37,13 +37,21 @@ impl Mailboxes {
         let (thread, guard) = self.sit(thread)?;
         let (words, position) = (self.mine().words(), guard.position());
         let mut is = (false, false);
+        let mut failed = Ok(());
+        let mut looks = dest.map(|dest| self.looks_at(dest));
         let mut ready = || {
-            is.0 = dest.is_some_and(|dest| self.words(dest).has_free());
+            if let (Some(dest), Some(looks)) = (dest, &mut looks)
+                && looks.now()
+            {
+                let free = self.has_free(dest);
+                is.0 = matches!(free, Ok(true));
+                failed = free.map(drop);
+            }
             is.1 = want.recv && words.head(thread, position).is_some();
-            is.0 || is.1
+            is.0 || is.1 || failed.is_err()
         };
         if ready() {
-            return Ok(is);
+            return failed.map(|()| is);
         }
         let watch = || match dest {
             Some(dest) if !want.recv => self.able(dest),
@@ -60,7 +68,7 @@ impl Mailboxes {
             Some(dest) => self.announced(thread, dest, || self.wait(thread, ready, watch, what))?,
             None => self.wait(thread, ready, watch, what)?,
         }
-        Ok(is)
+        failed.map(|()| is)
     }
 
     /// Waits until there is a message for this thread, or until all threads of all mailboxes are idle and no message is
@@ -79,11 +87,8 @@ impl Mailboxes {
         if has_message() {
             return Ok(Rest::Message);
         }
-        let (counts, round) = (self.words(0).head, guard.round());
-        let entered = counts.enter(vote);
-        if counts.conclude(entered, self.threads, round, || self.all_free(), || self.latest_ps()) {
-            self.ring_everybody();
-        }
+        let (counts, round) = (self.idle_count(), guard.round());
+        counts.enter_and_conclude(vote, round)?;
         let bit = 1 << thread;
         let ended = if counts.verdict(round).is_some() {
             Ok(())
@@ -100,7 +105,7 @@ impl Mailboxes {
         // A thread that sends after a round has ended knows its verdict. So a message belongs to the next round if it is here
         // together with a verdict, and to this round if not.
         if counts.verdict(round).is_none() {
-            if counts.leave(vote, round) {
+            if counts.leave(vote, round)? {
                 return ended.map(|()| Rest::Message);
             }
             let ready = || counts.verdict(round).is_some();
@@ -112,17 +117,25 @@ impl Mailboxes {
             )?;
         }
         guard.end_round();
-        self.come_to(counts.ended_ps.load(Ordering::Relaxed))?;
+        self.come_to(counts.ended_ps())?;
         Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
     }
 
     /// Tells whether no slot of any mailbox is in use. The caller must be idle and know that all threads are.
-    fn all_free(&self) -> bool {
-        self.blocks().iter().all(|block| block.words().free_slots() == block.shape().slots)
+    pub(super) fn all_free(&self) -> Result<bool> {
+        if !self.blocks().all(|(_, block)| block.words().free_slots() == block.shape().slots) {
+            return Ok(false);
+        }
+        for (rank, (_, shape)) in (0..).zip(&self.told).filter(|&(rank, _)| self.is_far(rank)) {
+            if self.free_far(rank)? != shape.slots {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    fn ring_everybody(&self) {
-        for (rank, block) in (0..).zip(self.blocks()) {
+    pub(super) fn ring_everybody(&self) {
+        for (rank, block) in self.blocks() {
             if block.words().head.sleepers.after_post() {
                 self.ring(rank, u64::MAX);
             }
@@ -133,18 +146,22 @@ impl Mailboxes {
     /// Names the threads that are not idle.
     fn who_works(&self) -> String {
         const SHOWN: usize = 8;
-        let works = |(rank, block): (Rank, &crate::memory::mailbox::MailboxMemory)| {
-            let idle = block.words().head.idle.0.load(Ordering::Relaxed);
-            (0..block.shape().threads)
+        let works = |rank: Rank| {
+            let idle = match self.is_far(rank) {
+                // A rank that does not answer is not blamed for its threads.
+                true => self.idle_far(rank).unwrap_or(u64::MAX),
+                false => self.words(rank).head.idle.0.load(Ordering::Relaxed),
+            };
+            (0..self.told[rank as usize].1.threads)
                 .filter(move |t| idle >> t & 1 == 0)
                 .map(move |t| (rank, t))
                 .collect::<Vec<_>>()
         };
-        let all: Vec<(Rank, u32)> = (0..).zip(self.blocks()).flat_map(works).collect();
+        let all: Vec<(Rank, u32)> = (0..self.told.len() as Rank).flat_map(works).collect();
         let mut text = format!(
             "all {} threads of all mailboxes to be idle; {} are, and not",
             self.threads,
-            self.words(0).head.idlers()
+            self.idle_count().idlers()
         );
         let shown = all.iter().take(SHOWN).map(|(rank, t)| format!(" thread {t} of rank {rank}"));
         text += &shown.collect::<Vec<_>>().join(",");

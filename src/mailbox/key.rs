@@ -84,14 +84,14 @@ impl Mailboxes {
         let mut route = Vec::with_capacity(entries.len());
         for (i, entry) in entries.iter().enumerate() {
             let named = |e: Error| e.with_message(format!("entries[{i}]: {}", e.message));
-            let (dest, block) = self.dest(entry.dest).map_err(named)?;
-            check_mask(dest, block, entry.mask).map_err(named)?;
+            let (dest, shape) = self.dest(entry.dest).map_err(named)?;
+            check_mask(dest, shape, entry.mask).map_err(named)?;
             route.push((dest, *entry));
         }
         route.sort_by_key(|(dest, _)| *dest);
         for copies in route.chunk_by(|a, b| a.0 == b.0) {
-            let (dest, slots) = (copies[0].0, self.words(copies[0].0).slots.len());
-            if copies.len() > slots {
+            let (dest, slots) = (copies[0].0, self.told[copies[0].0 as usize].1.slots);
+            if copies.len() > slots as usize {
                 return Err(Error::argument(format!(
                     "{} entries go to rank {dest}'s mailbox, which has only {slots} slots",
                     copies.len()
@@ -111,16 +111,18 @@ impl Mailboxes {
     pub fn key_send(&self, key: KeyId, send_slot: usize) -> Result<()> {
         let route = self.keys.get(key)?;
         let (thread, guard) = self.sit(self.sender(send_slot)?)?;
-        let letter = Letter { thread, flits: guard.flits() };
+        let flits = guard.flits();
+        let letter = |entry: &KeyEntry| Letter { thread, flits, local_key: entry.local_key };
         let slots = self.claim_all(thread, &route)?;
         for ((dest, entry), &slot) in route.iter().zip(&slots) {
-            self.fill(letter, *dest, slot, entry.local_key);
+            self.fill(letter(entry), *dest, slot)?;
         }
         let copies = route.iter().map(|(dest, entry)| (*dest, entry.mask));
-        self.carry(letter, copies).inspect_err(|_| self.give_all_back(&route, &slots))?;
+        self.carry(Letter { thread, flits, local_key: 0 }, copies)
+            .inspect_err(|_| self.give_all_back(&route, &slots))?;
         for (i, ((dest, entry), &slot)) in route.iter().zip(&slots).enumerate() {
             let rest = |_: &Error| self.give_all_back(&route[i + 1..], &slots[i + 1..]);
-            self.deliver(letter, *dest, slot, entry.mask).inspect_err(rest)?;
+            self.deliver(letter(entry), *dest, slot, entry.mask).inspect_err(rest)?;
         }
         guard.count_sent();
         Ok(())
@@ -144,7 +146,7 @@ impl Mailboxes {
             for (dest, _) in route {
                 let slot = match early.take_if(|(rank, _)| rank == dest) {
                     Some((_, slot)) => Some(slot),
-                    None => self.words(*dest).claim(),
+                    None => self.try_claim(*dest)?,
                 };
                 match slot {
                     Some(slot) => slots.push(slot),

@@ -21,6 +21,8 @@
 //! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `idle_wait.rs` are the
 //!   calls of its threads: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed
 //!   key.
+//! - `far.rs`: mailboxes of ranks on other hosts, whose processes insert what is sent to them; `idle_count.rs`: the count of idle threads, on this
+//!   host or another.
 //! - `timed.rs`: the time of these calls on a declared machine.
 //!
 //! No call takes a lock of this process: all threads of a rank call at once. Senders to one mailbox insert in turns, for as long
@@ -30,7 +32,9 @@
 //! A mailbox's memory is fixed when it is made. Every wait ends: with its message, a rank's death, an abort, the
 //! mailbox's end, or the deadline.
 
+mod far;
 mod idle;
+mod idle_count;
 mod idle_wait;
 mod key;
 #[cfg(all(loom, test))]
@@ -45,6 +49,7 @@ mod slots;
 mod thread_state;
 mod timed;
 
+pub use far::MailboxService;
 pub use idle_wait::{Rest, Want};
 pub use key::{KeyEntry, KeyId};
 pub use receive::Message;

@@ -46,6 +46,7 @@ impl Mailboxes {
     #[inline]
     pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
         let (thread, guard) = self.sit(thread)?;
+        self.transport.poll_far();
         match self.mine().words().head(thread, guard.position()) {
             Some(slot) => self.open_letter(&guard, slot).map(Some),
             None => self.nothing(&guard).map(|()| None),
@@ -56,6 +57,7 @@ impl Mailboxes {
     #[inline]
     pub fn can_recv(&self, thread: i32) -> Result<bool> {
         let (thread, guard) = self.sit(thread)?;
+        self.transport.poll_far();
         let there = self.mine().words().head(thread, guard.position()).is_some();
         if !there {
             self.nothing(&guard)?;

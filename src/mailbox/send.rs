@@ -3,7 +3,7 @@
 use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::mailbox::{FLIT, MailboxMemory};
+use crate::memory::mailbox::{FLIT, MailboxShape};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -12,6 +12,8 @@ use crate::types::Rank;
 pub(super) struct Letter {
     pub thread: u32,
     pub flits: u32,
+    /// The word of a programmed key for its receivers; 0 without a key.
+    pub local_key: u32,
 }
 
 impl Mailboxes {
@@ -20,13 +22,13 @@ impl Mailboxes {
     #[inline]
     pub fn multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<()> {
         let thread = self.sender(send_slot)?;
-        let (dest, block) = self.dest(dest)?;
-        check_mask(dest, block, mask)?;
+        let (dest, shape) = self.dest(dest)?;
+        check_mask(dest, shape, mask)?;
         let (thread, guard) = self.sit(thread)?;
-        let letter = Letter { thread, flits: guard.flits() };
+        let letter = Letter { thread, flits: guard.flits(), local_key: 0 };
         let slot = self.claim(thread, dest)?;
         die_point!(100 "mail_claimed");
-        self.fill(letter, dest, slot, 0);
+        self.fill(letter, dest, slot)?;
         die_point!(101 "mail_filled");
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
@@ -39,17 +41,17 @@ impl Mailboxes {
     #[inline]
     pub fn try_multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<bool> {
         let thread = self.sender(send_slot)?;
-        let (dest, block) = self.dest(dest)?;
-        check_mask(dest, block, mask)?;
+        let (dest, shape) = self.dest(dest)?;
+        check_mask(dest, shape, mask)?;
         let (thread, guard) = self.sit(thread)?;
-        let letter = Letter { thread, flits: guard.flits() };
-        let Some(slot) = block.words().claim() else {
+        let letter = Letter { thread, flits: guard.flits(), local_key: 0 };
+        let Some(slot) = self.try_claim(dest)? else {
             if guard.in_vain() {
                 self.looked_in_vain()?;
             }
             return Ok(false);
         };
-        self.fill(letter, dest, slot, 0);
+        self.fill(letter, dest, slot)?;
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
         guard.count_sent();
@@ -58,9 +60,9 @@ impl Mailboxes {
 
     /// Tells whether a message to `dest` could be sent without waiting now; other senders may take the slot first.
     pub fn can_send(&self, thread: i32, dest: i32) -> Result<bool> {
-        let (_, block) = self.dest(dest)?;
+        let (dest, _) = self.dest(dest)?;
         let (_, guard) = self.sit(thread)?;
-        let free = block.words().has_free();
+        let free = self.has_free(dest)?;
         if !free && guard.in_vain() {
             self.looked_in_vain()?;
         }
@@ -82,30 +84,43 @@ impl Mailboxes {
     /// Returns a free slot of `dest`'s mailbox.
     #[inline]
     fn claim(&self, thread: u32, dest: Rank) -> Result<u32> {
-        if let Some(slot) = self.words(dest).claim() {
-            return Ok(slot);
+        match self.try_claim(dest)? {
+            Some(slot) => Ok(slot),
+            None => self.wait_for_slot(thread, dest),
         }
-        self.wait_for_slot(thread, dest)
+    }
+
+    /// Returns a free slot of `dest`'s mailbox, if there is one now.
+    #[inline]
+    pub(super) fn try_claim(&self, dest: Rank) -> Result<Option<u32>> {
+        if self.is_far(dest) { self.claim_far(dest) } else { Ok(self.words(dest).claim()) }
+    }
+
+    /// Has `dest`'s mailbox a free slot now?
+    pub(super) fn has_free(&self, dest: Rank) -> Result<bool> {
+        if self.is_far(dest) { Ok(self.free_far(dest)? > 0) } else { Ok(self.words(dest).has_free()) }
     }
 
     /// Waits for one.
     #[cold]
     pub(super) fn wait_for_slot(&self, thread: u32, dest: Rank) -> Result<u32> {
-        let words = self.words(dest);
-        let mut claimed = None;
+        let mut claimed = Ok(None);
+        let mut looks = self.looks_at(dest);
         let ready = || {
-            claimed = words.claim();
-            claimed.is_some()
+            if looks.now() {
+                claimed = self.try_claim(dest);
+            }
+            !matches!(claimed, Ok(None))
         };
         let what = || {
-            let slots = words.slots.len();
+            let slots = self.told[dest as usize].1.slots;
             let what = format!(
                 "a free slot of rank {dest}'s mailbox (its threads do not receive and free the {slots} messages in it)"
             );
             AwaitedRanks::of(dest, what)
         };
         self.announced(thread, dest, || self.wait(thread, ready, || self.able(dest), what))?;
-        claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
+        claimed?.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
     }
 
     /// Checks that `dest` lives, so that slots of its mailbox can still become free.
@@ -116,7 +131,10 @@ impl Mailboxes {
 
     /// Lets who frees slots of `dest`'s mailbox know, during `wait`, that this thread waits for one.
     pub(super) fn announced<T>(&self, thread: u32, dest: Rank, wait: impl FnOnce() -> T) -> T {
-        let (bit, block) = (1 << thread, &self.blocks()[dest as usize]);
+        if self.is_far(dest) {
+            return wait();
+        }
+        let (bit, block) = (1 << thread, self.block(dest));
         let mine = &block.waiting()[self.rank() as usize];
         mine.fetch_or(bit, Ordering::Relaxed);
         // ORDER: comes before the fence in `Bell::prepare`, and that before the last look; partner: `slot_freed`.
@@ -130,18 +148,27 @@ impl Mailboxes {
 
     /// Copies a thread's message to a claimed slot.
     #[inline]
-    pub(super) fn fill(&self, letter: Letter, dest: Rank, slot: u32, local_key: u32) {
-        let (block, bytes) = (&self.blocks()[dest as usize], letter.flits as usize * FLIT);
-        kernels::copy(block.payload(slot, bytes), self.mine().send_slot(letter.thread, bytes), false);
+    pub(super) fn fill(&self, letter: Letter, dest: Rank, slot: u32) -> Result<()> {
+        let bytes = letter.flits as usize * FLIT;
+        let message = self.mine().send_slot(letter.thread, bytes);
+        if self.is_far(dest) {
+            return self.fill_far(dest, slot, message);
+        }
+        let block = self.block(dest);
+        kernels::copy(block.payload(slot, bytes), message, false);
         let line = &block.words().slots[slot as usize];
         line.source.store((self.rank() as u64) << 32 | letter.thread as u64, Ordering::Relaxed);
         line.flits.store(letter.flits, Ordering::Relaxed);
-        line.local_key.store(local_key, Ordering::Relaxed);
+        line.local_key.store(letter.local_key, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts a filled slot in the queues, and wakes who sleeps for it.
     #[inline]
     pub(super) fn deliver(&self, letter: Letter, dest: Rank, slot: u32, mask: u64) -> Result<()> {
+        if self.is_far(dest) {
+            return self.deliver_far(letter, dest, slot, mask);
+        }
         let words = self.words(dest);
         if !words.try_lock(self.rank()) {
             self.wait_for_turn(letter.thread, dest).inspect_err(|_| self.give_back(dest, slot))?;
@@ -180,7 +207,7 @@ impl Mailboxes {
     /// Rings threads of a mailbox, if they sleep.
     #[cold]
     pub(super) fn ring(&self, rank: Rank, mask: u64) {
-        let block = &self.blocks()[rank as usize];
+        let block = self.block(rank);
         for thread in (0..block.shape().threads).filter(|thread| mask >> thread & 1 == 1) {
             #[cfg(not(loom))]
             block.doorbell(thread).ring();
@@ -191,6 +218,9 @@ impl Mailboxes {
 
     /// Gives back a slot that was claimed but not used.
     pub(super) fn give_back(&self, dest: Rank, slot: u32) {
+        if self.is_far(dest) {
+            return self.give_back_far(dest, slot);
+        }
         self.words(dest).give_back(slot);
         self.slot_freed(dest);
     }
@@ -208,9 +238,9 @@ impl Mailboxes {
 
     #[cold]
     fn ring_waiting(&self, full: Rank) {
-        for (rank, waiting) in (0..).zip(self.blocks()[full as usize].waiting()) {
+        for (rank, waiting) in (0..).zip(self.block(full).waiting()) {
             let mask = waiting.load(Ordering::Relaxed);
-            if mask != 0 {
+            if mask != 0 && !self.is_far(rank) {
                 self.ring(rank, mask);
                 self.stored(rank);
             }
@@ -220,8 +250,8 @@ impl Mailboxes {
 
 /// Checks that a mask names at least one thread of a mailbox, and no thread that it does not have.
 #[inline]
-pub(super) fn check_mask(dest: Rank, block: &MailboxMemory, mask: u64) -> Result<()> {
-    let threads = block.shape().threads;
+pub(super) fn check_mask(dest: Rank, shape: &MailboxShape, mask: u64) -> Result<()> {
+    let threads = shape.threads;
     if mask == 0 {
         return Err(Error::argument(format!(
             "the mask is empty; set the bit of at least one of the {threads} threads of rank {dest}'s mailbox"

@@ -8,7 +8,7 @@ use crate::memory::heap;
 use crate::memory::mailbox::{FLIT, MailboxMemory, MailboxShape, MailboxWords};
 use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicBool, Ordering};
-use crate::sync::wait::{Backoff, NAP, Waiter, eagerly};
+use crate::sync::wait::{Backoff, NAP, Neighbours, Waiter, eagerly};
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -19,7 +19,12 @@ use std::sync::Arc;
 /// The mailboxes of a communicator: a rank's own, and those to which it sends.
 pub struct Mailboxes {
     pub(super) transport: Arc<Transport>,
-    blocks: Box<[MailboxMemory]>,
+    /// By rank, those of this host.
+    blocks: Box<[Option<MailboxMemory>]>,
+    /// By rank, where they begin in their ranks' heaps, and their sizes.
+    pub(super) told: Box<[(u64, MailboxShape)]>,
+    /// Names them to ranks of other hosts.
+    pub(super) number: u64,
     thread_states: Box<[ThreadState]>,
     pub(super) keys: Keys,
     backoff: Backoff,
@@ -83,20 +88,23 @@ pub fn prepare(addr: usize, shape: &MailboxShape, rank: Rank) -> Result<u64> {
 }
 
 impl Mailboxes {
-    /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large.
-    pub fn new(timing: Timing, told: &[(u64, MailboxShape)]) -> Result<Mailboxes> {
+    /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large. `number`: the same on all ranks.
+    pub fn new(timing: Timing, told: &[(u64, MailboxShape)], number: u64) -> Result<Mailboxes> {
         let transport = timing.transport().clone();
-        let block = |(rank, &(offset, shape)): (Rank, &(u64, MailboxShape))| {
-            MailboxMemory::new(transport.heap_of(rank), offset, shape, rank)
+        let block = |(rank, &(offset, shape)): (Rank, &(u64, MailboxShape))| match transport.near_heap(rank) {
+            Some(heap) => MailboxMemory::new(heap, offset, shape, rank).map(Some),
+            None => Ok(None),
         };
-        let blocks = (0..).zip(told).map(block).collect::<Result<Box<[MailboxMemory]>>>()?;
-        let mine = *blocks[transport.rank() as usize].shape();
-        let threads = blocks.iter().map(|b| b.shape().threads).sum();
+        let blocks = (0..).zip(told).map(block).collect::<Result<Box<[_]>>>()?;
+        let mine = told[transport.rank() as usize].1;
+        let threads = told.iter().map(|(_, shape)| shape.threads).sum();
         let flits = mine.slot_bytes / FLIT as u32;
         timing.serve_exactly();
         timing.expect_threads(mine.threads, 0);
         Ok(Mailboxes {
             blocks,
+            told: told.into(),
+            number,
             thread_states: (0..mine.threads).map(|_| ThreadState::new(mine.slots, flits)).collect(),
             keys: Keys::default(),
             backoff: Backoff::for_ranks(threads as usize, None),
@@ -108,6 +116,11 @@ impl Mailboxes {
         })
     }
 
+    /// Returns what names them to ranks of other hosts.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// This rank.
     #[inline]
     pub(super) fn rank(&self) -> Rank {
@@ -116,23 +129,34 @@ impl Mailboxes {
     /// This rank's mailbox.
     #[inline]
     pub(super) fn mine(&self) -> &MailboxMemory {
-        &self.blocks[self.rank() as usize]
+        self.block(self.rank())
     }
-    /// Returns all mailboxes, by rank.
-    pub(super) fn blocks(&self) -> &[MailboxMemory] {
-        &self.blocks
+    /// Returns the mailboxes of this host, with their ranks.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (Rank, &MailboxMemory)> {
+        (0..).zip(&self.blocks).filter_map(|(rank, block)| Some((rank, block.as_ref()?)))
     }
-    /// Returns the mailbox of a rank that is meant by a number.
+    /// Returns the mailbox of a rank of this host.
     #[inline]
-    pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &MailboxMemory)> {
-        let block = usize::try_from(dest).ok().and_then(|dest| self.blocks.get(dest));
-        block.map(|block| (dest as Rank, block)).ok_or_else(|| {
-            Error::argument(format!("dest is {dest}; the communicator has ranks 0..{}", self.blocks.len()))
+    pub(super) fn block(&self, rank: Rank) -> &MailboxMemory {
+        self.blocks[rank as usize].as_ref().expect("a mailbox of this host")
+    }
+    /// Returns the size of the mailbox of a rank that is meant by a number.
+    #[inline]
+    pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &MailboxShape)> {
+        let told = usize::try_from(dest).ok().and_then(|dest| self.told.get(dest));
+        told.map(|(_, shape)| (dest as Rank, shape)).ok_or_else(|| {
+            Error::argument(format!("dest is {dest}; the communicator has ranks 0..{}", self.told.len()))
         })
     }
+    /// Is a rank's mailbox on another host?
+    #[inline]
+    pub(super) fn is_far(&self, rank: Rank) -> bool {
+        self.blocks[rank as usize].is_none()
+    }
+    /// Returns the words of the mailbox of a rank of this host.
     #[inline]
     pub(super) fn words(&self, rank: Rank) -> &MailboxWords<'_> {
-        self.blocks[rank as usize].words()
+        self.block(rank).words()
     }
 
     /// Enters a call as a thread of this mailbox.
@@ -242,13 +266,17 @@ impl Mailboxes {
             return Ok(());
         }
         let t = &*self.transport;
+        let ready = || {
+            t.poll_far();
+            ready()
+        };
         let waiter = Waiter {
             backoff: &self.backoff,
             doorbell: self.mine().doorbell(thread),
             sleepers: &self.mine().words().head.sleepers,
             deadline_ns: t.deadline(),
             nap: NAP,
-            neighbours: None,
+            neighbours: t.has_far().then_some(t as &dyn Neighbours),
         };
         waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
     }

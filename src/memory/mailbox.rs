@@ -74,6 +74,9 @@ pub struct MailboxHeader {
     pub sleepers: Sleepers,
 }
 
+/// Where the census lies in a mailbox.
+pub const CENSUS_AT: usize = std::mem::offset_of!(MailboxHeader, census);
+
 /// A message's line, but for the payload.
 #[repr(C, align(64))]
 #[derive(Default)]

@@ -11,3 +11,4 @@ pub mod mailbox;
 pub mod registered;
 pub mod segment;
 pub mod view;
+pub mod word;

@@ -13,10 +13,13 @@
 //! On a declared machine the same takes the time that it takes there ([`crate::timing`]).
 //!
 //! A put is a store by the caller's own core: it has happened when it returns, and it becomes visible in the order in which
-//! the caller made it. So a fence only has to hold the compiler and the store buffer, and **quiet* never has to wait.
+//! the caller made it. So a fence only has to hold the compiler and the store buffer, and **quiet* never has to wait. To a rank of another host
+//! a put is a request, which that rank's process carries out (`far.rs`): a rank's requests to one other keep their order, and quiet waits until
+//! they are done.
 //! What a program may rely on is less, and is what the documentation of the C functions says.
 
 mod atomics;
+mod far;
 mod mesh;
 mod put;
 mod race;
@@ -27,7 +30,8 @@ mod signal;
 mod symmetric_memory;
 mod wait;
 
-pub use atomics::{Atomic, AtomicOp, answer, operand};
+pub use crate::memory::word::{AtomicOp, Change};
+pub use atomics::{Atomic, answer, operand};
 pub use mesh::{Device, MESH_DIMS, Mesh};
 pub use put::{Strided, copy_across};
 pub use race::Races;

@@ -82,6 +82,9 @@ impl SymmetricMemory {
     #[inline]
     fn store(&self, place: HeapPlace<'_>, source: Payload<'_>, rank: Rank) -> Result<()> {
         let bytes = source.bytes();
+        if self.transport.is_far(rank) {
+            return place.put_far(&self.transport, rank, source, false);
+        }
         // What is put most often, a word, costs no call of memcpy.
         if bytes == 8
             && let Some(word) = place.region.word64(&self.transport, rank, place.offset)
@@ -104,6 +107,9 @@ impl SymmetricMemory {
         }
         let place = self.place("source", source.get(), bytes)?;
         self.about_to_read(Operation::Get, rank, source.get(), bytes)?;
+        if self.transport.is_far(rank) {
+            return place.get_far(&self.transport, rank, dest);
+        }
         self.fetch(rank, bytes)?;
         copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
@@ -125,6 +131,9 @@ impl SymmetricMemory {
         self.usable()?;
         let rank = self.peer(pe)?;
         let (from, source) = (source.get(), given("source", source, bytes)?);
+        if self.transport.is_far(rank) {
+            return self.put_signal_far([dest, signal], source, value, op, rank);
+        }
         // Nothing is written before all of it is known to be right.
         let word = self.word64("sig_addr", signal.get(), rank)?;
         let place = if bytes > 0 { Some(self.place("dest", dest.get(), bytes)?) } else { None };
@@ -154,7 +163,11 @@ impl SymmetricMemory {
         }
         self.usable()?;
         let rank = self.peer(pe)?;
-        let bits = kernels::bits(given("value", value, size)?);
+        let value = given("value", value, size)?;
+        if self.transport.is_far(rank) {
+            return self.put_element_far(dest, value, rank);
+        }
+        let bits = kernels::bits(value);
         let place = self.place("dest", dest.get(), size)?;
         // ORDER: as a put; a rank that waits for the element loads it with Acquire.
         if size == 8 {
@@ -182,8 +195,13 @@ impl SymmetricMemory {
         given("source", source, s.count)?;
         let each = self.each(dest, source, s, dest, s.dest_stride, "dest")?;
         let _carried = self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
-        for (to, from) in each {
+        let is_far = self.transport.is_far(rank);
+        for (k, (to, from)) in (1..).zip(each) {
             let place = self.place("dest", to.get(), s.dtype.size())?;
+            if is_far {
+                place.put_far(&self.transport, rank, from.view(s.dtype.size()), k < s.count)?;
+                continue;
+            }
             self.about_to_write(Operation::Put, rank, place, s.dtype.size())?;
             let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_across(to, from.view(s.dtype.size()))?;
@@ -200,6 +218,10 @@ impl SymmetricMemory {
         self.fetch(rank, s.count * s.dtype.size())?;
         for (to, from) in each {
             let place = self.place("source", from.get(), s.dtype.size())?;
+            if self.transport.is_far(rank) {
+                place.get_far(&self.transport, rank, to.view(s.dtype.size()))?;
+                continue;
+            }
             let from = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_across(to.view(s.dtype.size()), from)?;
         }
@@ -254,6 +276,7 @@ impl SymmetricMemory {
         self.usable()?;
         // ORDER: the store buffer is empty when it ends.
         fence(Ordering::SeqCst);
+        self.transport.complete_far()?;
         self.transport.check_hope()
     }
 }

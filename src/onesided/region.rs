@@ -47,24 +47,30 @@ impl Region {
 
     /// Returns the name of the word at `offset` in a rank's copy.
     pub(super) fn place(&self, rank: Rank, offset: usize) -> HeapWord {
-        HeapWord { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
+        HeapWord { rank, at: self.at(rank, offset) }
     }
 
-    /// Part of a rank's copy of it; it must lie within.
+    /// Returns where the byte at `offset` lies in a rank's heap.
+    #[inline]
+    pub fn at(&self, rank: Rank, offset: usize) -> u64 {
+        self.begins[rank as usize].saturating_add(offset as u64)
+    }
+
+    /// Part of a near rank's copy of it; it must lie within.
     #[inline]
     pub fn view<'a>(&self, t: &'a Transport, rank: Rank, offset: usize, bytes: usize) -> Result<Payload<'a>> {
-        t.heap(rank, self.begins[rank as usize].saturating_add(offset as u64), bytes)
+        t.heap(rank, self.at(rank, offset), bytes)
     }
 
-    /// Returns a word of a rank's copy. `None` if it is misaligned or a rank has told nonsense.
+    /// Returns a word of a near rank's copy. `None` if it is misaligned or a rank has told nonsense.
     #[inline]
     pub fn word64<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU64> {
-        t.heap_of(rank).word64(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
+        t.near_heap(rank)?.word64(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
     }
 
-    /// Returns a half word of a rank's copy, as [`word64`](Self::word64).
+    /// Returns a half word of a near rank's copy, as [`word64`](Self::word64).
     #[inline]
     pub fn word32<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU32> {
-        t.heap_of(rank).word32(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
+        t.near_heap(rank)?.word32(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
     }
 }

@@ -13,10 +13,12 @@
 use super::mesh::Device;
 use super::put::copy_across;
 use super::race::Operation;
+use super::region::HeapWord;
 use super::semaphore::{SemaphoreUnit, Semaphores};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
 use crate::timing::WORD;
+use crate::types::Rank;
 
 /// A semaphore that counts bytes.
 #[derive(Clone, Copy)]
@@ -70,6 +72,7 @@ impl RemoteCopy<'_> {
             )));
         }
         let mut brought = None;
+        let t = symmetric.transport();
         if self.bytes > 0 {
             for (what, address) in [("src", self.src), ("dst", self.dst)] {
                 if address.is_null() {
@@ -77,6 +80,10 @@ impl RemoteCopy<'_> {
                 }
             }
             let place = symmetric.place("dst", self.dst.get(), self.bytes);
+            if t.is_far(rank) {
+                place?.put_far(t, rank, self.src.view(self.bytes), true)?;
+                return self.count(rank, None);
+            }
             let dst = match place {
                 Err(_) if own && symmetric.place("dst", self.dst.get(), 1).is_err() => {
                     self.dst.view(self.bytes)
@@ -87,15 +94,20 @@ impl RemoteCopy<'_> {
                     let (me, from) = (symmetric.my_pe(), self.src.get());
                     symmetric.about_to_read(Operation::CopySource, me, from, self.bytes)?;
                     symmetric.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
-                    place.region.view(symmetric.transport(), rank, place.offset, self.bytes)?
+                    place.region.view(t, rank, place.offset, self.bytes)?
                 }
             };
             let _carried = symmetric.carry(symmetric.my_pe(), rank, self.bytes.saturating_add(WORD))?;
             copy_across(dst, self.src.view(self.bytes))?;
         }
+        self.count(rank, brought)
+    }
+
+    /// Counts what was copied to a rank on both semaphores.
+    fn count(&self, rank: Rank, brought: Option<HeapWord>) -> Result<()> {
         let bytes = self.bytes as u64;
         if let Some(send) = self.send {
-            send.of.add_at(send.index, bytes, symmetric.my_pe(), None)?;
+            send.of.add_at(send.index, bytes, send.of.home().symmetric().my_pe(), None)?;
         }
         self.recv.of.add_at(self.recv.index, bytes, rank, brought)
     }
@@ -122,6 +134,7 @@ impl RemoteCopy<'_> {
     /// changes.
     pub fn test(&self) -> Result<bool> {
         self.check()?;
+        self.recv.of.home().symmetric().transport().poll_far();
         let bytes = self.bytes as u64;
         let sent = self.send.map_or(Ok(true), |send| send.of.try_wait(send.index, bytes))?;
         if !sent || self.recv.of.try_wait(self.recv.index, bytes)? {

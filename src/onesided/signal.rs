@@ -45,6 +45,9 @@ impl SymmetricMemory {
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
         self.usable()?;
         let rank = self.peer(pe)?;
+        if self.transport.is_far(rank) {
+            return self.signal_far(signal, value, op, rank);
+        }
         let word = self.word64("sig_addr", signal.get(), rank)?;
         self.about_to_signal(signal.get(), rank)?;
         let _carried = self.carry(self.my_pe(), rank, WORD)?;
@@ -57,6 +60,7 @@ impl SymmetricMemory {
     #[inline]
     pub fn signal_fetch(&self, signal: Address) -> Result<u64> {
         self.usable()?;
+        self.transport.poll_far();
         // ORDER: partner of the store in `SignalOp::apply`.
         let seen = self.word64("sig_addr", signal.get(), self.my_pe())?.load(Ordering::Acquire);
         self.has_seen(signal.get(), self.my_pe())?;

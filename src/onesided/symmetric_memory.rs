@@ -152,11 +152,11 @@ impl SymmetricMemory {
     }
 
     /// Returns a rank's copy of what lies at one's own symmetric address, as an address that loads and stores of this process
-    /// reach. `None`: it is not symmetric memory, or the ranks stand on a declared machine, which such access would
-    /// bypass.
+    /// reach. `None`: it is not symmetric memory, the rank is on another host, or the ranks stand on a declared machine, which such
+    /// access would bypass.
     pub fn ptr(&self, addr: usize, pe: i32) -> Result<Option<usize>> {
         let rank = self.peer(pe)?;
-        if self.timing.is_declared() {
+        if self.timing.is_declared() || self.transport.is_far(rank) {
             return Ok(None);
         }
         let Ok(place) = self.place("dest", addr, 1) else { return Ok(None) };
@@ -222,7 +222,7 @@ impl SymmetricMemory {
 }
 
 #[cold]
-fn misaligned(what: &str, addr: usize, bytes: usize) -> Error {
+pub(super) fn misaligned(what: &str, addr: usize, bytes: usize) -> Error {
     Error::argument(format!("{what} {addr:#x} is not aligned to the {bytes} bytes of its type"))
 }
 

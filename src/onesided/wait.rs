@@ -153,6 +153,11 @@ impl WordRange<'_> {
 
     /// Returns the indices for which it holds now, if they are enough: empty where nothing counts.
     pub fn test(&self, several: Several) -> Option<Vec<usize>> {
+        self.symmetric.transport.poll_far();
+        self.found(several)
+    }
+
+    fn found(&self, several: Several) -> Option<Vec<usize>> {
         let found = self.look(several)?;
         for &index in &found {
             let addr = self.first.wrapping_add(index * self.dtype.size());
@@ -183,7 +188,7 @@ impl WordRange<'_> {
     pub fn wait(&self, several: Several) -> Result<Vec<usize>> {
         let mut found = None;
         let ready = || {
-            found = self.test(several);
+            found = self.found(several);
             found.is_some()
         };
         let what = || {

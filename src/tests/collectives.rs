@@ -1,7 +1,9 @@
 //! Every collective by every algorithm, ranks as threads, against what the definition says.
 
 #[cfg(not(loom))]
-mod hosts;
+pub mod hosts;
+#[cfg(not(loom))]
+pub use hosts::{everywhere, everywhere_with_children};
 #[cfg(not(loom))]
 mod threads;
 

@@ -5,12 +5,13 @@ mod history;
 mod idle;
 mod keys;
 
+use super::collectives::hosts::{Between, attend, connect, ways};
 use crate::error::Result;
-use crate::mailbox::{FLIT, MailboxShape, Mailboxes, Message, prepare};
+use crate::mailbox::{FLIT, MailboxService, MailboxShape, Mailboxes, Message, prepare};
 use crate::memory::control::{ALIVE, Control, Layout, Membership};
 use crate::memory::heap;
 use crate::memory::view::Payload;
-use crate::sync::prim::Ordering;
+use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::Backoff;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -25,6 +26,8 @@ pub(super) struct Town {
     /// Of the first block.
     bytes: usize,
     _members: Mutex<Vec<Membership>>,
+    /// Where ranks are on several hosts: what polls their links, until the end.
+    over: Arc<AtomicBool>,
 }
 
 /// Milliseconds that a test waits at most where nothing is meant to come.
@@ -40,14 +43,6 @@ impl Town {
     pub fn with_timeout(threads: &[u32], slots: u32, slot_bytes: u32, timeout_ms: u64) -> Town {
         let n = threads.len() as u32;
         let control = Arc::new(Control::create(Layout::new(n, 4096)).unwrap());
-        let mut told = Vec::new();
-        let mut blocks = Vec::new();
-        for (rank, &threads) in (0..).zip(threads) {
-            let shape = MailboxShape { threads, slots, slot_bytes, ranks: n };
-            let addr = heap::mine().unwrap().alloc(shape.bytes()).unwrap();
-            told.push((prepare(addr, &shape, rank).unwrap(), shape));
-            blocks.push(addr);
-        }
         let transport = |rank: Rank| {
             control.life(rank).state.store(ALIVE, Ordering::Release);
             let heaps = (0..n).map(|_| heap::own().unwrap()).collect();
@@ -60,13 +55,50 @@ impl Town {
             ))
         };
         let members = Mutex::new((0..n).map(|rank| control.keep(rank).unwrap()).collect());
-        let transports: Vec<_> = (0..n).map(transport).collect();
+        let mut town = Town::over((0..n).map(transport).collect(), threads, slots, slot_bytes);
+        town._members = members;
+        town
+    }
+
+    /// The same on hosts as `hosts` says by rank.
+    pub fn on_hosts(hosts: &[u32], between: Between, threads: &[u32], slots: u32, slot_bytes: u32) -> Town {
+        let (transports, _) = connect(hosts, between, LONG_MS);
+        let town = Town::over(transports, threads, slots, slot_bytes);
+        let (all, over) = (town.transports.clone(), town.over.clone());
+        std::thread::spawn(move || attend(&all, &over));
+        town
+    }
+
+    /// On one host, on two, and on three.
+    pub fn everywhere(threads: &[u32], slots: u32, slot_bytes: u32) -> impl Iterator<Item = Town> {
+        let several = (2..=threads.len().min(3) as u32)
+            .flat_map(|several| ways(0..1).into_iter().map(move |between| (several, between)));
+        let on_several = move |(several, between)| {
+            let hosts: Vec<u32> = (0..threads.len() as u32).map(|rank| rank % several).collect();
+            println!("hosts {hosts:?}, {between:?}");
+            Town::on_hosts(&hosts, between, threads, slots, slot_bytes)
+        };
+        std::iter::once_with(move || Town::of(threads, slots, slot_bytes)).chain(several.map(on_several))
+    }
+
+    fn over(transports: Vec<Arc<Transport>>, threads: &[u32], slots: u32, slot_bytes: u32) -> Town {
+        let ranks = threads.len() as u32;
+        let (mut told, mut blocks) = (Vec::new(), Vec::new());
+        for (t, &threads) in transports.iter().zip(threads) {
+            let shape = MailboxShape { threads, slots, slot_bytes, ranks };
+            let addr = heap::mine().unwrap().alloc(shape.bytes()).unwrap();
+            let offset = prepare(addr, &shape, t.rank()).unwrap();
+            MailboxService::begin(t, 7, offset, shape).unwrap();
+            told.push((offset, shape));
+            blocks.push(addr);
+        }
         let ranks = transports
             .iter()
-            .map(|t| Mailboxes::new(Timing::new(t.clone(), None, &[]), &told).unwrap())
+            .map(|t| Mailboxes::new(Timing::new(t.clone(), None, &[]), &told, 7).unwrap())
             .collect();
         let bytes = told[0].1.bytes();
-        Town { ranks, transports, blocks, bytes, _members: members }
+        let over = Arc::new(AtomicBool::new(false));
+        Town { ranks, transports, blocks, bytes, _members: Mutex::default(), over }
     }
 
     /// Write words to a thread's send slot and send as many flits as they fill.
@@ -75,12 +107,15 @@ impl Town {
         boxes.set_len(thread, size_of_val(words).div_ceil(FLIT) as i32)?;
         let slot = boxes.send_slot(thread)?;
         write(slot, words);
-        boxes.multicast(dest, mask, slot)
+        boxes.multicast(dest, mask, slot)?;
+        // So that a test may look at once.
+        self.transports[from.0].complete_far()
     }
 }
 
 impl Drop for Town {
     fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
         self.ranks.clear();
         for &addr in &self.blocks {
             heap::mine().unwrap().free(addr).unwrap();
@@ -108,18 +143,19 @@ pub(super) fn read<const N: usize>(message: &Message) -> [u64; N] {
 
 #[test]
 fn a_message_comes_to_every_addressed_thread_and_to_no_other() {
-    let town = Town::of(&[2, 5], 8, 64);
-    town.send((0, 1), 1, 0b10110, &[7, 8, 9]).unwrap();
-    for thread in 0..5 {
-        let got = town.ranks[1].try_recv(thread).unwrap();
-        assert_eq!(got.is_some(), 0b10110 >> thread & 1 == 1);
-        if let Some(message) = got {
-            assert_eq!((message.flits, message.source_rank, message.source_thread), (2, 0, 1));
-            assert_eq!(read::<3>(&message), [7, 8, 9]);
-            assert_eq!(town.ranks[1].try_recv(thread).unwrap(), None);
+    for town in Town::everywhere(&[2, 5], 8, 64) {
+        town.send((0, 1), 1, 0b10110, &[7, 8, 9]).unwrap();
+        for thread in 0..5 {
+            let got = town.ranks[1].try_recv(thread).unwrap();
+            assert_eq!(got.is_some(), 0b10110 >> thread & 1 == 1);
+            if let Some(message) = got {
+                assert_eq!((message.flits, message.source_rank, message.source_thread), (2, 0, 1));
+                assert_eq!(read::<3>(&message), [7, 8, 9]);
+                assert_eq!(town.ranks[1].try_recv(thread).unwrap(), None);
+            }
         }
+        assert!((0..2).all(|thread| town.ranks[0].try_recv(thread).unwrap().is_none()));
     }
-    assert!((0..2).all(|thread| town.ranks[0].try_recv(thread).unwrap().is_none()));
 }
 
 #[test]
@@ -146,83 +182,87 @@ fn one_copy_serves_all_receivers_and_the_last_free_returns_its_slot() {
 
 #[test]
 fn messages_come_in_the_order_they_were_sent_whatever_their_masks_are() {
-    let town = Town::of(&[1, 3], 4, 64);
-    for round in 0..100u64 {
-        for (i, mask) in [0b111, 0b001, 0b110, 0b111].into_iter().enumerate() {
-            town.send((0, 0), 1, mask, &[round * 4 + i as u64]).unwrap();
-        }
-        assert!(!town.ranks[0].can_send(0, 1).unwrap(), "four slots are full");
-        for (thread, expected) in [(0, &[0u64, 1, 3][..]), (1, &[0, 2, 3]), (2, &[0, 2, 3])] {
-            for i in expected {
-                let message = town.ranks[1].recv(thread).unwrap();
-                assert_eq!(read::<1>(&message), [round * 4 + i]);
-                town.ranks[1].free(thread, message.data).unwrap();
+    for town in Town::everywhere(&[1, 3], 4, 64) {
+        for round in 0..100u64 {
+            for (i, mask) in [0b111, 0b001, 0b110, 0b111].into_iter().enumerate() {
+                town.send((0, 0), 1, mask, &[round * 4 + i as u64]).unwrap();
             }
+            assert!(!town.ranks[0].can_send(0, 1).unwrap(), "four slots are full");
+            for (thread, expected) in [(0, &[0u64, 1, 3][..]), (1, &[0, 2, 3]), (2, &[0, 2, 3])] {
+                for i in expected {
+                    let message = town.ranks[1].recv(thread).unwrap();
+                    assert_eq!(read::<1>(&message), [round * 4 + i]);
+                    town.ranks[1].free(thread, message.data).unwrap();
+                }
+            }
+            assert!(town.ranks[0].can_send(0, 1).unwrap());
         }
-        assert!(town.ranks[0].can_send(0, 1).unwrap());
     }
 }
 
 #[test]
 fn a_senders_own_slot_is_free_at_once() {
-    let town = Town::of(&[1, 1], 8, 64);
-    let slot = town.ranks[0].send_slot(0).unwrap();
-    for i in 0..8u64 {
-        assert_eq!(town.ranks[0].send_slot(0).unwrap(), slot);
-        write(slot, &[i, i]);
-        town.ranks[0].multicast(1, 1, slot).unwrap();
-    }
-    for i in 0..8 {
-        let message = town.ranks[1].recv(0).unwrap();
-        assert_eq!((message.flits, read::<2>(&message)), (4, [i, i]));
+    for town in Town::everywhere(&[1, 1], 8, 64) {
+        let slot = town.ranks[0].send_slot(0).unwrap();
+        for i in 0..8u64 {
+            assert_eq!(town.ranks[0].send_slot(0).unwrap(), slot);
+            write(slot, &[i, i]);
+            town.ranks[0].multicast(1, 1, slot).unwrap();
+        }
+        for i in 0..8 {
+            let message = town.ranks[1].recv(0).unwrap();
+            assert_eq!((message.flits, read::<2>(&message)), (4, [i, i]));
+        }
     }
 }
 
 #[test]
 fn a_full_mailbox_holds_its_senders_back_and_nobody_else() {
-    let town = Town::of(&[2, 1, 1], 2, 64);
-    std::thread::scope(|scope| {
-        for i in 0..2 {
-            town.send((0, 0), 1, 1, &[i]).unwrap();
-        }
-        let held_back = scope.spawn(|| town.send((0, 0), 1, 1, &[2]).unwrap());
-        // Rank 1 does not receive; thread 1 of rank 0 and others go on sending elsewhere.
-        for i in 0..1000 {
-            town.send((0, 1), 2, 1, &[i]).unwrap();
-            town.send((1, 0), 2, 1, &[i]).unwrap();
-            for _ in 0..2 {
-                let message = town.ranks[2].recv(0).unwrap();
-                town.ranks[2].free(0, message.data).unwrap();
+    for town in Town::everywhere(&[2, 1, 1], 2, 64) {
+        std::thread::scope(|scope| {
+            for i in 0..2 {
+                town.send((0, 0), 1, 1, &[i]).unwrap();
             }
-        }
-        assert!(!held_back.is_finished());
-        for i in 0..3 {
-            let message = town.ranks[1].recv(0).unwrap();
-            assert_eq!(read::<1>(&message), [i]);
-            town.ranks[1].free(0, message.data).unwrap();
-        }
-    });
+            let held_back = scope.spawn(|| town.send((0, 0), 1, 1, &[2]).unwrap());
+            // Rank 1 does not receive; thread 1 of rank 0 and others go on sending elsewhere.
+            for i in 0..1000 {
+                town.send((0, 1), 2, 1, &[i]).unwrap();
+                town.send((1, 0), 2, 1, &[i]).unwrap();
+                for _ in 0..2 {
+                    let message = town.ranks[2].recv(0).unwrap();
+                    town.ranks[2].free(0, message.data).unwrap();
+                }
+            }
+            assert!(!held_back.is_finished());
+            for i in 0..3 {
+                let message = town.ranks[1].recv(0).unwrap();
+                assert_eq!(read::<1>(&message), [i]);
+                town.ranks[1].free(0, message.data).unwrap();
+            }
+        });
+    }
 }
 
 #[test]
 fn sleepers_wake_for_a_message_and_for_a_slot() {
-    let town = Town::of(&[1, 1], 1, 64);
-    std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| {
+    for town in Town::everywhere(&[1, 1], 1, 64) {
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                for i in 0..3 {
+                    let message = town.ranks[1].recv(0).unwrap();
+                    assert_eq!(read::<1>(&message), [i]);
+                    // Long enough for the sender to sleep, and then for this thread.
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    town.ranks[1].free(0, message.data).unwrap();
+                }
+            });
             for i in 0..3 {
-                let message = town.ranks[1].recv(0).unwrap();
-                assert_eq!(read::<1>(&message), [i]);
-                // Long enough for the sender to sleep, and then for this thread.
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                town.ranks[1].free(0, message.data).unwrap();
+                town.send((0, 0), 1, 1, &[i]).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(30));
             }
+            receiver.join().unwrap();
         });
-        for i in 0..3 {
-            town.send((0, 0), 1, 1, &[i]).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(30));
-        }
-        receiver.join().unwrap();
-    });
+    }
 }
 
 #[test]

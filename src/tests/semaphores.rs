@@ -4,7 +4,7 @@
 mod races;
 mod reports;
 
-use super::collectives::on_ranks;
+use super::collectives::{everywhere, everywhere_with_children};
 use crate::comm::{self, CommHandle, RemoteCopyCall, SemaphoreHandle};
 use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
@@ -50,9 +50,17 @@ fn barrier(comm: CommHandle) {
     comm::shmem_barrier(comm, true).unwrap();
 }
 
-/// `n` ranks with a symmetric heap each.
+/// `n` ranks with a symmetric heap each, on one host and on several.
 fn with_heaps(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
-    on_ranks(n, |me, comm| {
+    everywhere(n, |me, comm| {
+        comm::shmem_init(comm).unwrap();
+        work(me, comm);
+    });
+}
+
+/// The same where communicators are made from others.
+fn with_heaps_and_children(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
+    everywhere_with_children(n, |me, comm| {
         comm::shmem_init(comm).unwrap();
         work(me, comm);
     });
@@ -264,7 +272,7 @@ fn barrier_semaphores_are_there_before_anybody_asks_for_them() {
 
 #[test]
 fn semaphores_of_two_communicators_do_not_meet() {
-    with_heaps(2, |me, comm| {
+    with_heaps_and_children(2, |me, comm| {
         let twin = comm::split(comm, Some(0), -(me as i32), None).unwrap().unwrap();
         comm::shmem_init(twin).unwrap();
         let (here, there) = (made(comm, REGULAR, "same", 1), made(twin, REGULAR, "same", 1));

@@ -1,6 +1,6 @@
 //! The symmetric heap's books stay the same on all ranks, whatever went wrong before.
 
-use super::collectives::on_ranks;
+use super::collectives::{everywhere, everywhere_with_children};
 use crate::comm::{self, Call, CommHandle};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
@@ -23,7 +23,7 @@ fn call(comm: CommHandle, collective: Collective, buffer: &mut [u32]) -> Result<
 
 #[test]
 fn a_disagreement_that_one_rank_has_not_heard_of_divides_no_exchange() {
-    on_ranks(2, |rank, comm| {
+    everywhere(2, |rank, comm| {
         for round in 0..20 {
             // The root leaves before the other finds that they disagree.
             let ended = call(comm, Collective::Broadcast, &mut [7; 2][..1 + rank as usize]);
@@ -54,7 +54,7 @@ fn a_disagreement_that_one_rank_has_not_heard_of_divides_no_exchange() {
 #[test]
 #[allow(unsafe_code)]
 fn a_thread_that_waits_in_the_heap_is_told_that_its_communicator_ends() {
-    on_ranks(2, |rank, comm| {
+    everywhere_with_children(2, |rank, comm| {
         comm::shmem_init(comm).unwrap();
         let word = comm::shmem_alloc(comm, 8, 64, true).unwrap();
         let child = comm::split(comm, Some(0), 0, None).unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! Windows and signals, ranks as threads: what a signal announces has come, in any order of the threads.
 
-use super::collectives::on_ranks;
+use super::collectives::{everywhere, everywhere_with_children};
 use crate::comm::{self, AwaitedSignals, Call, CommHandle, Config, Counter, Put, Signal, WindowHandle};
 use crate::error::Code;
 use crate::memory::view::Address;
@@ -86,7 +86,7 @@ fn history(seed: u64, from: Rank, to: Rank) -> Vec<(u64, u64)> {
 /// A rank that has taken the k-th signal of a kind knows that all puts of that context up to it have come.
 #[test]
 fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
-    on_ranks(RANKS, |me, comm| {
+    everywhere(RANKS, |me, comm| {
         let opened = Opened::new(comm, RANKS as usize * PUTS);
         for seed in 1..=5u64 {
             let value = |from: Rank, k: usize| seed << 32 | u64::from(from) << 16 | (k as u64 + 1);
@@ -139,7 +139,7 @@ fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
 
 #[test]
 fn at_the_deadline_the_sentence_says_what_was_missing() {
-    on_ranks(3, |me, comm| {
+    everywhere_with_children(3, |me, comm| {
         let config = Config { timeout_ms: Some(200), ..Config::default() };
         let impatient = comm::split(comm, Some(0), 0, Some(config)).unwrap().unwrap();
         if me == 1 {

@@ -14,6 +14,7 @@
 use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
+use super::far_memory::FarMemory;
 use super::link::{Body, Frame, Incoming, Link, News, OwnedBody};
 use super::ofi_link::LARGEST_ADDRESS;
 use super::pair::far::message_frame;
@@ -50,9 +51,9 @@ impl Deref for Far {
 
 /// This rank's far peers.
 pub struct FarRanks {
-    rank: Rank,
+    pub(super) rank: Rank,
     /// The lines of this rank's own host.
-    near: Arc<Control>,
+    pub(super) near: Arc<Control>,
     /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
@@ -66,6 +67,8 @@ pub struct FarRanks {
     polls: AtomicU64,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
+    /// One-sided access to this rank's memory, and its own to far ranks'.
+    pub(super) memory: FarMemory,
     /// What far ranks tell of smaller communicators.
     pub(super) told: Told,
 }
@@ -99,6 +102,7 @@ impl Far {
             inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
             polls: AtomicU64::new(0),
             broken: OnceLock::new(),
+            memory: FarMemory::new(far.len()),
             told: Told::new(far.len()),
             far,
         });
@@ -139,9 +143,10 @@ impl FarRanks {
         }
     }
 
-    /// Takes in what has come, unless another thread is at it, and wakes the ranks of this host that may wait for it.
-    pub(super) fn poll(&self) {
-        let Some(mut inboxes) = self.inboxes.try_lock() else { return };
+    /// Takes in what has come, unless another thread is at it, and wakes the ranks of this host that may wait for it. Tells whether it
+    /// has posted answers.
+    pub(super) fn poll(&self) -> bool {
+        let Some(mut inboxes) = self.inboxes.try_lock() else { return false };
         let mut has_come = false;
         let polled = self.link.poll(&mut |event| {
             has_come = true;
@@ -160,9 +165,11 @@ impl FarRanks {
         if let Err(e) = polled {
             let _ = self.broken.set(e);
         }
+        drop(inboxes);
         if has_come {
             self.ring();
         }
+        has_come && self.send_replies()
     }
 
     /// Wakes the threads of this rank that sleep, and the other ranks of this host if they have news.
@@ -242,18 +249,18 @@ impl FarRanks {
                 };
             }
         }
-        self.apply(from, body);
+        self.apply(from, body)?;
         inbox.next += 1;
         // BOUND: the frames that have come.
         while let Some(mut held) = inbox.early.remove(&inbox.next) {
-            self.apply(from, held.body());
+            self.apply(from, held.body())?;
             inbox.next += 1;
         }
         Ok(())
     }
 
     /// A frame takes effect: all before it have.
-    fn apply(&self, from: Rank, body: Body<'_>) {
+    fn apply(&self, from: Rank, body: Body<'_>) -> Result<()> {
         match body {
             Body::Data { counter, .. } | Body::Counter(counter) => {
                 // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
@@ -289,7 +296,9 @@ impl FarRanks {
                     let _ = word.compare_exchange(0, ending.word(from), Ordering::Release, Ordering::Relaxed);
                 }
             }
+            Body::Access(access) => return self.access(from, access),
         }
+        Ok(())
     }
 }
 
@@ -320,7 +329,9 @@ impl Transport {
     pub fn poll_far(&self) {
         if let Some(far) = &self.far {
             far.polls.fetch_add(1, Ordering::Relaxed);
-            far.poll();
+            if far.poll() {
+                far.note_post();
+            }
         }
     }
 

@@ -79,8 +79,8 @@ impl Transport {
     pub fn refuse_several_hosts(&self, what: &str) -> Result<()> {
         let Some(far) = (0..self.nranks).find(|&rank| self.is_far(rank)) else { return Ok(()) };
         Err(Error::usage(format!(
-            "{what} between ranks of several hosts is not there yet: rank {far} runs{}; use collectives, pennySend and pennyRecv, or a \
-             communicator of the ranks of one host (pennyCommSplit)",
+            "{what} between ranks of several hosts is not there yet: rank {far} runs{}; do without it, or use a communicator of the ranks of \
+             one host (pennyCommSplit)",
             self.on_host(far)
         )))
     }

@@ -6,6 +6,7 @@
 use crate::error::Result;
 use crate::kernels;
 use crate::memory::view::Payload;
+use crate::memory::word::Change;
 use crate::types::Rank;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -106,6 +107,118 @@ pub enum Body<'a> {
         /// The address.
         endpoint: Payload<'a>,
     },
+    /// One-sided access to the receiver's memory, or what becomes of the receiver's own.
+    Access(FarAccess<'a>),
+}
+
+/// The most bytes of one access.
+pub const LARGEST_ACCESS: usize = 8 << 10;
+
+/// One-sided access to a far rank's memory. Offsets are those of its shareable heap.
+#[derive(Clone, Copy)]
+pub enum FarAccess<'a> {
+    /// Bytes to store.
+    Put {
+        /// Where they go.
+        at: u64,
+        /// The bytes.
+        bytes: Payload<'a>,
+        /// Another access follows at once: it need not be sent before. Not told to the receiver.
+        more: bool,
+    },
+    /// A change of a word.
+    Change {
+        /// The word.
+        at: u64,
+        /// It has 8 bytes, not 4.
+        wide: bool,
+        /// The change.
+        change: Change,
+        /// The answer's ticket; 0: none is wanted.
+        ticket: u64,
+        /// As in `Put`.
+        more: bool,
+    },
+    /// Bytes to read.
+    Get {
+        /// Where they are.
+        at: u64,
+        /// Their number.
+        bytes: u64,
+        /// The answer's ticket.
+        ticket: u64,
+    },
+    /// A signal of this rank to count.
+    Signal {
+        /// The signal's context.
+        context: u32,
+        /// Its index there.
+        index: u32,
+    },
+    /// Something for one of the receiver's services.
+    Ask {
+        /// The service.
+        of: u64,
+        /// What is asked, in the service's own words.
+        words: [u64; 3],
+        /// Bytes that belong to it.
+        bytes: Payload<'a>,
+        /// The answer's ticket; 0: none is wanted.
+        ticket: u64,
+        /// As in `Put`.
+        more: bool,
+    },
+    /// The sender wants to know how many of its accesses are done: all above are counted.
+    HowFar,
+    /// So many of the receiver's accesses are done.
+    Done(u64),
+    /// The answer to an access of the receiver.
+    Answer {
+        /// Of that access.
+        ticket: u64,
+        /// What was asked for.
+        bytes: Payload<'a>,
+    },
+}
+
+impl<'a> FarAccess<'a> {
+    /// Its bytes.
+    pub fn bytes(self) -> Payload<'a> {
+        match self {
+            FarAccess::Put { bytes, .. } | FarAccess::Ask { bytes, .. } | FarAccess::Answer { bytes, .. } => {
+                bytes
+            }
+            _ => Payload::EMPTY,
+        }
+    }
+
+    /// Need it not be sent before the next one?
+    pub fn has_more(self) -> bool {
+        match self {
+            FarAccess::Put { more, .. } | FarAccess::Change { more, .. } | FarAccess::Ask { more, .. } => {
+                more
+            }
+            _ => false,
+        }
+    }
+
+    /// The same with other bytes.
+    pub fn with<'b>(self, other: Payload<'b>) -> FarAccess<'b> {
+        match self {
+            FarAccess::Put { at, more, .. } => FarAccess::Put { at, bytes: other, more },
+            FarAccess::Change { at, wide, change, ticket, more } => {
+                FarAccess::Change { at, wide, change, ticket, more }
+            }
+            FarAccess::Get { at, bytes, ticket } => FarAccess::Get { at, bytes, ticket },
+            FarAccess::Signal { context, index } => FarAccess::Signal { context, index },
+            FarAccess::Ask { of, words, ticket, more, .. } => {
+                FarAccess::Ask { of, words, bytes: other, ticket, more }
+            }
+            FarAccess::HowFar => FarAccess::HowFar,
+            FarAccess::Done(done) => FarAccess::Done(done),
+            FarAccess::Answer { ticket, .. } => FarAccess::Answer { ticket, bytes: other },
+        }
+    }
 }
 
 /// A receiver's words to a sender of messages.
@@ -217,6 +330,7 @@ impl Body<'_> {
             Body::Life(life) => (Body::Life(life), none),
             Body::News(news) => (Body::News(news), none),
             Body::Shrink { words, endpoint } => (Body::Shrink { words, endpoint: none }, endpoint),
+            Body::Access(access) => (Body::Access(access.with(none)), access.bytes()),
         }
     }
 
@@ -233,6 +347,7 @@ impl Body<'_> {
             Body::Life(life) => Body::Life(life),
             Body::News(news) => Body::News(news),
             Body::Shrink { words, .. } => Body::Shrink { words, endpoint: source },
+            Body::Access(access) => Body::Access(access.with(source)),
         }
     }
 }

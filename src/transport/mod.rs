@@ -6,6 +6,8 @@ mod attendant;
 #[cfg(all(test, not(loom)))]
 mod conformance;
 pub mod far;
+mod far_access;
+pub mod far_memory;
 mod hosts;
 pub mod identity;
 #[cfg(all(test, not(loom)))]
@@ -130,6 +132,7 @@ impl Transport {
 
     /// The same with far peers, if there are some.
     pub fn with_far(self, far: Option<Far>) -> Transport {
+        far.iter().for_each(|far| far.memory.set_heap(self.heaps[self.rank as usize].clone()));
         let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
         Transport { far, backoff, ..self }
     }
@@ -274,7 +277,7 @@ impl Transport {
         die_point!(23 "progress_rung");
     }
 
-    /// Returns a range of a rank's staging memory.
+    /// A range of a rank's staging memory.
     #[inline]
     pub fn staging(&self, rank: Rank, offset: usize, bytes: usize) -> Payload<'_> {
         self.lines(rank).staging(rank, offset, bytes)
@@ -326,10 +329,10 @@ impl Transport {
         ))
     }
 
-    /// A rank's heap, as it is mapped here.
+    /// A near rank's heap, as it is mapped here.
     #[inline]
-    pub fn heap_of(&self, rank: Rank) -> &PeerHeap {
-        &self.heaps[rank as usize]
+    pub fn near_heap(&self, rank: Rank) -> Option<&PeerHeap> {
+        (!self.is_far(rank)).then(|| &*self.heaps[rank as usize])
     }
 
     /// Tells all ranks that this rank, of process `pid` started at `start`, is a member.
@@ -347,6 +350,7 @@ impl Transport {
 
     /// Tells all ranks that this rank is gone for good.
     pub fn leave(&self) {
+        self.tell_served();
         self.control.life(self.rank).state.store(LEFT, Ordering::Release);
         die_point!(61 "leave_told");
         self.send_life();

@@ -16,11 +16,11 @@ use crate::types::Rank;
 pub const GAVE_UP: u64 = u64::MAX;
 
 /// What far ranks have told of smaller communicators, by rank.
-pub(super) struct Told(Mutex<Box<[Making]>>);
+pub(super) struct Told(Mutex<Box<[ShrinkProgress]>>);
 
 /// What a far rank has told of the smaller communicators that it makes.
 #[derive(Clone, Default)]
-pub struct Making {
+pub struct ShrinkProgress {
     /// The address of its endpoint in the one that it is making, once it has one.
     pub endpoint: Option<Vec<u8>>,
     /// How many it has made.
@@ -29,9 +29,16 @@ pub struct Making {
     pub given_up: u64,
 }
 
+impl ShrinkProgress {
+    /// Returns how many attempts it has ended.
+    pub fn ended(&self) -> u64 {
+        self.made + self.given_up
+    }
+}
+
 impl Told {
     pub fn new(nranks: usize) -> Told {
-        Told(Mutex::new(vec![Making::default(); nranks].into()))
+        Told(Mutex::new(vec![ShrinkProgress::default(); nranks].into()))
     }
 }
 
@@ -66,8 +73,8 @@ impl Transport {
     }
 
     /// Returns what a far rank has told of smaller communicators.
-    pub fn making(&self, rank: Rank) -> Making {
-        self.far.as_ref().map_or(Making::default(), |far| far.told.0.lock()[rank as usize].clone())
+    pub fn making(&self, rank: Rank) -> ShrinkProgress {
+        self.far.as_ref().map_or(ShrinkProgress::default(), |far| far.told.0.lock()[rank as usize].clone())
     }
 }
 

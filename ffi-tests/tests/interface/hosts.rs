@@ -68,3 +68,24 @@ fn communicators_of_several_hosts_are_made_from_others() {
 fn some_ranks_of_several_hosts_go_on_without_the_others() {
     holds("shrink", &[&["a", "b"], &["a", "b", "a"], &["a", "b", "c", "b"]]);
 }
+
+#[test]
+fn symmetric_memory_is_accessed_over_hosts() {
+    holds("shmem", &[&["a", "b"], &["a", "b", "a"], &["a", "b", "c"]]);
+    holds("shmem_words", &[&["a", "b"], &["a", "b", "a"], &["a", "b", "c"]]);
+}
+
+#[test]
+fn windows_and_signals_work_over_hosts() {
+    holds("window", &[&["a", "b"], &["a", "b", "a"], &["a", "b", "c"]]);
+}
+
+#[test]
+fn semaphores_and_remote_copies_work_over_hosts() {
+    holds("semaphore", &[&["a", "b"], &["a", "b", "a", "c"]]);
+}
+
+#[test]
+fn mailboxes_work_over_hosts() {
+    holds("mailbox", &[&["a", "b"], &["a", "b", "a", "c"]]);
+}

@@ -18,6 +18,8 @@
 //! Ranks that exclude others than their peers do see it in these words. One that excludes fewer ranks fails, and may call
 //! again with more; one that excludes more waits for it. A rank that fails leaves that in its words, until it calls again.
 
+mod linked;
+
 use super::child::{self, ChildEntrance, ChildMemory};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::{Config, Settings};
@@ -28,8 +30,9 @@ use crate::memory::control::ChildPlace;
 use crate::sync::prim::Ordering;
 use crate::timing::Timing;
 use crate::transport::Transport;
-use crate::transport::survivors::{GAVE_UP, Making};
+use crate::transport::survivors::{GAVE_UP, ShrinkProgress};
 use crate::types::{MAX_RANKS, Rank};
+use linked::Since;
 use std::cell::OnceCell;
 
 /// Bits of the hash in a wish.
@@ -167,9 +170,11 @@ struct Attempt<'a> {
     /// The words of the members' life lines when the attempt began: of earlier ones, or of this one if they were first.
     before: Vec<[u64; 2]>,
     /// What members on other hosts had told when this rank connected to them; empty before.
-    far: OnceCell<Vec<(Rank, Making)>>,
+    far: OnceCell<Vec<(Rank, ShrinkProgress)>>,
     /// The place of this rank's last attempt, and who named it: that rank may still do.
     last_place: (Rank, u64),
+    /// The members to which that attempt connected, as in [`Shrinks`](crate::comm::communicator::Shrinks).
+    last_far: &'a [(Rank, u64)],
 }
 
 impl Attempt<'_> {
@@ -255,40 +260,6 @@ impl Attempt<'_> {
         there().map(|(its, at)| ChildPlace { at, staging: its.staging() }).ok_or_else(|| given_up(self.first))
     }
 
-    /// Adds links to the members on other hosts.
-    fn link(&self, memory: ChildMemory, rank: Rank) -> Result<ChildMemory> {
-        let Some(link) = memory.prepare_link(self.t, self.members, rank)? else { return Ok(memory) };
-        self.t.tell_shrink(&link.blob());
-        let told = |&member: &Rank| {
-            let same = Wish(Self::words(self.t, member)[0]).excludes_the_same(self.wish);
-            Some((member, self.t.making(member))).filter(|(_, making)| same && making.endpoint.is_some())
-        };
-        let far = || self.members.iter().filter(|&&member| self.t.is_far(member));
-        let missing = || far().find(|&member| told(member).is_none());
-        let expired = || did_not_call(*missing().unwrap_or(&self.first));
-        self.t.wait_watching(self.t.deadline(), || missing().is_none(), || self.watch(), expired)?;
-        let all = far().map(|member| told(member).ok_or_else(|| given_up(*member)));
-        let all = all.collect::<Result<Vec<_>>>()?;
-        let all = self.far.get_or_init(|| all);
-        let blob = |&member: &Rank| all.iter().find(|(far, _)| *far == member)?.1.endpoint.clone();
-        let blobs: Vec<_> = self.members.iter().map(blob).collect();
-        Ok(ChildMemory { far: Some(link.connect(&blobs)?), ..memory })
-    }
-
-    /// Tells what a member on another host has done since this rank connected to it.
-    fn since_then(&self, member: Rank) -> Since {
-        let Some((_, then)) = self.far.get().and_then(|far| far.iter().find(|(rank, _)| *rank == member))
-        else {
-            return Since::Nothing;
-        };
-        let now = self.t.making(member);
-        match (now.given_up != then.given_up, now.made != then.made) {
-            (true, _) => Since::GaveUp,
-            (false, true) => Since::Made,
-            (false, false) => Since::Nothing,
-        }
-    }
-
     /// Fails if the first member here has begun again, without this rank.
     fn watch_place(&self, place: ChildPlace) -> Result<()> {
         self.watch()?;
@@ -297,13 +268,6 @@ impl Attempt<'_> {
             _ => Err(given_up(self.first)),
         }
     }
-}
-
-/// What a member on another host has done since this rank connected to it.
-enum Since {
-    Nothing,
-    Made,
-    GaveUp,
 }
 
 fn ranks_in_words(count: u64) -> String {
@@ -351,6 +315,7 @@ impl CommCore {
         {
             self.end_with(&death);
         }
+        let last_far = std::mem::take(&mut self.shrinks.last_far);
         let attempt = Attempt {
             t: &t,
             timing: &timing,
@@ -360,6 +325,7 @@ impl CommCore {
             before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
             far: OnceCell::new(),
             last_place: self.shrinks.last_place,
+            last_far: &last_far,
         };
         self.shrinks.attempts += 1;
         attempt.publish(place.at | (1 + self.shrinks.attempts % (ATTEMPTS - 1)));
@@ -381,6 +347,7 @@ impl CommCore {
             entrance.join(self, memory, &|| attempt.watch_place(named)).map(registry::fill)
         });
         attempt.end(&made);
+        self.shrinks.last_far = attempt.connected();
         made
     }
 }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(in crate::comm) struct DeferredFree {
     held: Held,
     transport: Arc<Transport>,
+    /// The range that ranks of other hosts may access: its offset in the heap, and its bytes.
+    opened: Option<(u64, usize)>,
 }
 
 enum Held {
@@ -33,16 +35,25 @@ impl DeferredFree {
     /// Takes over memory that the heap allocated; from now on it is freed through this value only.
     pub fn new(addr: usize, transport: Arc<Transport>) -> DeferredFree {
         sweep();
-        DeferredFree { held: Held::Range(addr), transport }
+        DeferredFree { held: Held::Range(addr), transport, opened: None }
     }
 
     /// Takes over a registered buffer's twin; its last holder frees it.
     pub fn of_twin(twin: Arc<Twin>, transport: Arc<Transport>) -> DeferredFree {
-        DeferredFree { held: Held::Twin { _twin: twin }, transport }
+        DeferredFree { held: Held::Twin { _twin: twin }, transport, opened: None }
+    }
+
+    /// Lets ranks of other hosts access it, until it is freed.
+    pub fn open(self, at: u64, bytes: usize) -> DeferredFree {
+        self.transport.open(at, bytes);
+        DeferredFree { opened: Some((at, bytes)), ..self }
     }
 
     /// Frees the memory after all ranks have given it up.
     pub fn free(self) -> Result<()> {
+        if let Some((at, bytes)) = self.opened {
+            self.transport.shut(at, bytes);
+        }
         match self.held {
             Held::Range(addr) => heap::mine()?.free(addr),
             Held::Twin { .. } => Ok(()),

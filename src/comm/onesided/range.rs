@@ -26,6 +26,7 @@ impl CommCore {
         let outside = || Error::internal("memory of the heap lies outside of it");
         let part = base.and_then(|base| Ok((base, own.offset_of(base, bytes).ok_or_else(outside)?)));
         let begin = part.as_ref().map_or(0, |&(_, begin)| begin as u64);
+        let deferred = deferred.map(|deferred| deferred.open(begin, bytes));
         match self.propose(&proposal(begin), part) {
             Err(e) => {
                 deferred.into_iter().for_each(DeferredFree::keep);

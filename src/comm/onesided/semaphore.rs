@@ -151,6 +151,10 @@ impl CommCore {
                 return Err(e);
             }
         };
+        if check && self.transport.has_far() {
+            deferred.free()?;
+            return self.transport.refuse_several_hosts("PENNY_CHECK=race");
+        }
         if check {
             symmetric.check_races(Races::new(self.transport.clone(), region.clone(), own));
         }
@@ -200,6 +204,8 @@ impl CommCore {
                 "sem is a barrier semaphore, which is there for as long as the symmetric heap; leave it alone",
             ));
         }
+        // What this rank has signalled on other hosts is there before they give the memory up.
+        self.transport.complete_far()?;
         self.agree(&SemaphoreCall::new(Ask::Destroy, [id, 0], held.semaphores.name()), Ok(()))?;
         // All ranks have come, so none signals any more.
         TABLE.remove(handle);

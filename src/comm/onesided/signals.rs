@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A counter says of each signal that everything which its sender did before has come: the sender's own core stores the
-//! data, then adds with Release. So the order that NCCL promises within a context holds across them, too; what contexts
+//! data, then adds with Release; on another host the peer's process does both, in the sender's order. So the order that NCCL promises within a context holds across them, too; what contexts
 //! keep apart is the counting.
 
 use super::signal_counters::SignalPlace;
@@ -182,13 +182,19 @@ pub(in crate::comm) struct PendingSignals {
 impl CommCore {
     /// Gives a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
-        self.transport.refuse_several_hosts("a signal")?;
         self.usable()?;
         let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
         self.broken()?;
         self.counters.reserve(&self.transport, place.peer, true)?;
         let delivered = match &signal.put {
+            None if self.transport.is_far(place.peer) => self.deliver_far(place, 0, Payload::EMPTY),
             None => self.deliver(place, Payload::EMPTY, Payload::EMPTY),
+            Some(put) if self.transport.is_far(place.peer) => {
+                window::with(self.handle(), put.window, "peerWin", |window| {
+                    window.holds(place.peer, put.offset, data.bytes())?;
+                    self.deliver_far(place, window.at(place.peer, put.offset), data)
+                })
+            }
             Some(put) => window::with(self.handle(), put.window, "peerWin", |window| {
                 let target = window.place(&self.transport, place.peer, put.offset, data.bytes())?;
                 self.deliver(place, target, data)
@@ -216,6 +222,15 @@ impl CommCore {
         die_point!(122 "signal_rung");
         self.timing().stored(peer);
         Ok(carried.at_ps())
+    }
+
+    /// Has a rank of another host store the data at `at` of its heap, then count the signal.
+    fn deliver_far(&self, place: SignalPlace, at: u64, data: Payload<'_>) -> Result<Option<u64>> {
+        let (t, SignalPlace { peer, context, index }) = (&*self.transport, place);
+        t.check_ranks(std::iter::once(peer))?;
+        t.put_far(peer, at, data, true)?;
+        t.signal_far(peer, context, index)?;
+        Ok(None)
     }
 
     /// Waits for signals and takes them off: all or none.

@@ -85,8 +85,9 @@ impl Proposal for HeapCall {
 }
 
 impl CommCore {
-    /// All ranks must ask for the same.
+    /// All ranks must ask for the same. What this rank has put to ranks of other hosts is there before.
     fn same<T>(&mut self, ask: Ask, args: [u64; 2], part: Result<T>) -> Result<T> {
+        self.transport.complete_far()?;
         self.agree(&HeapCall { ask, args, begin: 0 }, part).map(|(part, _)| part)
     }
 
@@ -98,7 +99,6 @@ impl CommCore {
     pub(in crate::comm) fn symmetric_init(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
-        self.transport.refuse_several_hosts("a symmetric heap")?;
         let first = first_bytes();
         let bytes = first.as_ref().map_or(0, |&bytes| bytes as u64);
         let first = self.same(Ask::Init, [bytes, 0], first)?;

@@ -107,9 +107,12 @@ impl CommCore {
         };
         let begin = known.and_then(|()| pending.reached());
         let place = begin.as_ref().map_or(0, |begin| begin.unwrap_or(ORDINARY));
-        let (_, all) =
-            self.agree(&Registration { flags: flags as u64, part: [place, size as u64] }, begin)?;
+        // Others may put as soon as they know of it.
+        self.transport.open(place, size);
+        let told = self.agree(&Registration { flags: flags as u64, part: [place, size as u64] }, begin);
+        let (_, all) = told.inspect_err(|_| self.transport.shut(place, size))?;
         if let Some((rank, _)) = all.ranks().find(|(_, words)| words[1] == ORDINARY) {
+            self.transport.shut(place, size);
             self.note_ordinary(rank);
             return Ok(false);
         }
@@ -134,7 +137,11 @@ impl CommCore {
     }
 
     fn window_deregister(&mut self, window: WindowHandle) -> Result<()> {
-        with(self.handle(), window, "win", |_| Ok(()))?;
+        let range = with(self.handle(), window, "win", |window| {
+            let region = &window.region;
+            Ok((region.at(self.rank(), 0), region.bytes()))
+        })?;
+        self.transport.shut(range.0, range.1);
         self.windows.open.retain(|&open| open != window);
         WINDOWS.remove(window).map(drop).ok_or_else(|| Error::internal("a live window was not there"))
     }

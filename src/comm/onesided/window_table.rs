@@ -54,6 +54,11 @@ impl Window {
         }
     }
 
+    /// Where the byte at `offset` of a rank's window lies in its heap.
+    pub fn at(&self, rank: Rank, offset: usize) -> u64 {
+        self.region.at(rank, offset)
+    }
+
     /// Checks that `bytes` bytes at `offset` lie in the window of `rank`.
     pub fn holds(&self, rank: Rank, offset: usize, bytes: usize) -> Result<()> {
         let size = self.sizes[rank as usize];

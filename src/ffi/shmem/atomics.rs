@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::ffi::handle::pennyComm_t;
 use crate::ffi::types::pennyDataType_t;
 use crate::memory::view::Address;
-use crate::onesided::{Atomic, AtomicOp, answer, operand};
+use crate::onesided::{Atomic, AtomicOp, Change, answer, operand};
 use crate::types::DataType;
 
 /// An atomic operation before its result is requested.
 fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
-    Atomic { op, dtype, value, expected, fetches: false }
+    Atomic { change: Change { op, value, expected }, dtype, fetches: false }
 }
 
 /// Performs the operation and writes the word's former value, if a place for it is given.

@@ -96,10 +96,10 @@ impl Races {
     /// Returns the lock and the vector clocks. Their offset comes from rank 0 and is checked.
     fn words(&self) -> Result<&[AtomicU64]> {
         let bytes = Races::bytes(self.transport.nranks());
-        let heap = self.transport.heap_of(0);
+        let heap = self.transport.near_heap(0);
         let begin = usize::try_from(self.region.place(0, self.begin).at).unwrap_or(usize::MAX);
         let mapped =
-            begin.checked_add(bytes).filter(|_| begin.is_multiple_of(8)).and_then(|end| heap.up_to(end));
+            begin.checked_add(bytes).filter(|_| begin.is_multiple_of(8)).and_then(|end| heap?.up_to(end));
         let mapped = mapped.ok_or_else(|| {
             Error::remote("rank 0 told nonsense about its ledger's place; destroy the communicator")
         })?;

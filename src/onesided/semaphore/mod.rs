@@ -12,6 +12,7 @@
 //! stores more for it. What goes wrong is told: a wait that ends at the deadline says who has signalled, who never has and
 //! what the others wait for; and a semaphore that is not 0 at the end is an error with its name (`report.rs`).
 
+mod far;
 mod report;
 mod waits;
 
@@ -270,6 +271,9 @@ impl Semaphores {
     fn add(&self, index: usize, inc: u64, rank: Rank, brought: Option<HeapWord>) -> Result<()> {
         let symmetric = &*self.home.symmetric;
         let me = symmetric.my_pe();
+        if symmetric.transport().is_far(rank) {
+            return self.add_far(index, inc, rank);
+        }
         let line = self.set.line(&self.home, rank, index)?;
         if let Some(races) = symmetric.races() {
             let brought = brought.map(|first| (first, inc as usize));
@@ -296,6 +300,7 @@ impl Semaphores {
     pub fn read(&self, index: i32) -> Result<u64> {
         self.home.symmetric.usable()?;
         let index = self.at("index", index)?;
+        self.home.symmetric.transport().poll_far();
         // ORDER: partner of `add`: a rank that reads a value sees the puts that came before that value was added.
         let line = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?;
         let value = line.value.load(Ordering::Acquire);

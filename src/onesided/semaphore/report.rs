@@ -64,15 +64,21 @@ impl SemaphoreMemory {
             let index = index as usize;
             match set.filter(|set| index < set.count) {
                 Some(set) => {
-                    let now =
-                        set.line(self, rank, index).map_or(0, |line| line.value.load(Ordering::Relaxed));
-                    let (called, value, now) = (set.called(index), set.amount(value), set.amount(now));
-                    format!("rank {rank} {how} for {called} to be {value} (it is {now})")
+                    let (called, value) = (set.called(index), set.amount(value));
+                    let now = match self.symmetric.transport().is_far(rank) {
+                        true => set.far_value(self, rank, index),
+                        false => set.line(self, rank, index).ok().map(|it| it.value.load(Ordering::Relaxed)),
+                    };
+                    let now = now.map_or(String::new(), |now| format!(" (it is {})", set.amount(now)));
+                    format!("rank {rank} {how} for {called} to be {value}{now}")
                 }
                 None => format!("rank {rank} {how} for a semaphore that was destroyed here"),
             }
         };
-        self.waits.of(&self.symmetric, rank).into_iter().map(clause).collect()
+        match self.waits.of(&self.symmetric, rank) {
+            Some(waits) => waits.into_iter().map(clause).collect(),
+            None => vec![format!("rank {rank} does not say what it waits for")],
+        }
     }
 
     /// An error that lists every semaphore of this rank that is not 0. From now on no report knows any.

@@ -7,14 +7,18 @@ use crate::comm::{self, CommHandle, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::plan::RankView;
+use crate::sync::prim::{AtomicBool, Ordering};
+use crate::transport::Transport;
 use crate::transport::in_process::{Delivery, transports};
 use crate::transport::ofi_link::testing::{self, Loopback, Writes};
 use crate::types::{Collective, DataType, Rank};
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What connects hosts.
-#[derive(Clone, Copy)]
-enum Between {
+#[derive(Clone, Copy, Debug)]
+pub enum Between {
     /// The in-process engine, with frames reordered from this seed.
     Seed(u64),
     /// libfabric.
@@ -22,12 +26,29 @@ enum Between {
 }
 
 /// Each seed, and libfabric if there is one.
-fn ways(seeds: Range<u64>) -> Vec<Between> {
+pub fn ways(seeds: Range<u64>) -> Vec<Between> {
     let mut ways: Vec<_> = seeds.map(Between::Seed).collect();
     if testing::is_there() {
         ways.extend([Writes::WithTrailers, Writes::Alone].map(Between::Loopback));
     }
     ways
+}
+
+/// Ends a rank's process, as far as others see.
+type Kill = Box<dyn Fn(Rank) + Send + Sync>;
+
+/// The transports of ranks on hosts as `hosts` says by rank, and what ends one.
+pub fn connect(hosts: &[u32], between: Between, timeout_ms: u64) -> (Vec<Arc<Transport>>, Kill) {
+    match between {
+        Between::Seed(seed) => {
+            let (transports, network) = transports(hosts, Delivery::Reordered(seed), timeout_ms);
+            (transports, Box::new(move |rank| network.kill(rank)))
+        }
+        Between::Loopback(writes) => {
+            let loopback = Loopback::new(hosts, writes, timeout_ms);
+            (loopback.transports.clone(), Box::new(move |rank| loopback.kill(rank)))
+        }
+    }
 }
 
 /// Runs `work` on each rank, on hosts as `hosts` says by rank. It is given what ends the process of a rank, as far as others see.
@@ -37,17 +58,13 @@ fn on_hosts(
     algo: &str,
     work: impl Fn(Rank, CommHandle, &(dyn Fn(Rank) + Sync)) -> Result<()> + Sync,
 ) -> Vec<Result<()>> {
-    let (transports, kill): (_, Box<dyn Fn(Rank) + Sync>) = match between {
-        Between::Seed(seed) => {
-            let (transports, network) = transports(hosts, Delivery::Reordered(seed), 60_000);
-            (transports, Box::new(move |rank| network.kill(rank)))
-        }
-        Between::Loopback(writes) => {
-            let loopback = Loopback::new(hosts, writes, 60_000);
-            (loopback.transports.clone(), Box::new(move |rank| loopback.kill(rank)))
-        }
-    };
+    let (transports, kill) = connect(hosts, between, 60_000);
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        if matches!(between, Between::Seed(_)) {
+            let (all, over) = (transports.clone(), &over);
+            scope.spawn(move || attend(&all, over));
+        }
         let ranks = transports.into_iter().map(|t| {
             let (work, kill) = (&work, &kill);
             scope.spawn(move || {
@@ -61,8 +78,45 @@ fn on_hosts(
             })
         });
         let ranks: Vec<_> = ranks.collect();
-        ranks.into_iter().map(|rank| rank.join().expect("a rank's thread")).collect()
+        let ended: Vec<_> = ranks.into_iter().map(|rank| rank.join()).collect();
+        over.store(true, Ordering::Release);
+        ended.into_iter().map(|ended| ended.expect("a rank's thread")).collect()
     })
+}
+
+/// Polls the links of ranks that are elsewhere, as the attendants of links over libfabric do.
+pub fn attend(transports: &[Arc<Transport>], over: &AtomicBool) {
+    // BOUND: the ranks' ends.
+    while !over.load(Ordering::Acquire) {
+        transports.iter().for_each(|t| t.poll_far());
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Runs `work` on `n` ranks of one host, then on as many of two hosts and of three.
+pub fn everywhere(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
+    super::on_ranks(n, &work);
+    on_some_hosts(n, ways(0..1), &work);
+}
+
+/// The same where communicators are made from others, for which libfabric is needed.
+pub fn everywhere_with_children(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
+    super::on_ranks(n, &work);
+    on_some_hosts(n, ways(0..0), &work);
+}
+
+fn on_some_hosts(n: u32, ways: Vec<Between>, work: &(impl Fn(Rank, CommHandle) + Sync)) {
+    for several in 2..=n.min(3) {
+        let hosts: Vec<u32> = (0..n).map(|rank| rank % several).collect();
+        for &between in &ways {
+            println!("hosts {hosts:?}, {between:?}");
+            let told = on_hosts(&hosts, between, "", |me, comm, _| {
+                work(me, comm);
+                Ok(())
+            });
+            told.into_iter().for_each(|told| told.unwrap());
+        }
+    }
 }
 
 fn all_right(

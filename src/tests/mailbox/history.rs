@@ -31,14 +31,18 @@ impl Dice {
 
 /// `total` messages among `ranks` ranks of `threads` threads; how many were delivered.
 fn exchange(ranks: usize, threads: u32, slots: u32, total: u64, narrow: bool) -> u64 {
-    let town = Town::of(&vec![threads; ranks], slots, 64);
+    exchange_in(&Town::of(&vec![threads; ranks], slots, 64), threads, slots, total, narrow)
+}
+
+fn exchange_in(town: &Town, threads: u32, slots: u32, total: u64, narrow: bool) -> u64 {
+    let ranks = town.ranks.len();
     let n = ranks * threads as usize;
     // What each thread is still to receive, once its senders know it.
     let owed: Vec<AtomicU64> = (0..n).map(|_| AtomicU64::new(0)).collect();
     let (sending, delivered) = (AtomicU64::new(n as u64), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for me in 0..n {
-            let (town, owed, sending, delivered) = (&town, &owed, &sending, &delivered);
+            let (owed, sending, delivered) = (&owed, &sending, &delivered);
             scope.spawn(move || {
                 let (rank, thread) = (me / threads as usize, (me % threads as usize) as i32);
                 let boxes = &town.ranks[rank];
@@ -137,6 +141,15 @@ fn messages_to_random_sets_of_a_few_threads() {
 #[test]
 fn messages_to_random_sets_of_threads_where_slots_are_scarce() {
     assert!(exchange(3, 2, 3, 30_000, false) > 30_000);
+}
+
+#[test]
+fn messages_to_random_sets_of_threads_of_several_hosts() {
+    for (ranks, threads, slots) in [(2, 3, 8), (3, 2, 3), (4, 2, 4)] {
+        for town in Town::everywhere(&vec![threads; ranks], slots, 64) {
+            assert!(exchange_in(&town, threads, slots, 4_000, false) > 4_000);
+        }
+    }
 }
 
 #[test]

@@ -48,14 +48,17 @@ fn the_deadline_of_being_idle_names_who_is_not() {
 
 /// Work that spreads: a message with n left makes messages with n - 1 left. All of it is done when every thread is told so.
 fn spread(threads: &[u32], rounds: u64, depth: u64) {
-    let town = Town::of(threads, 64, 64);
+    spread_in(&Town::of(threads, 64, 64), threads, rounds, depth);
+}
+
+fn spread_in(town: &Town, threads: &[u32], rounds: u64, depth: u64) {
     let places: Vec<(usize, i32)> =
         threads.iter().enumerate().flat_map(|(rank, &n)| (0..n as i32).map(move |t| (rank, t))).collect();
     let (made, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let together = std::sync::Barrier::new(places.len());
     std::thread::scope(|scope| {
         for (i, &(rank, thread)) in places.iter().enumerate() {
-            let (town, places, made, done, together) = (&town, &places, &made, &done, &together);
+            let (places, made, done, together) = (&places, &made, &done, &together);
             scope.spawn(move || {
                 let boxes = &town.ranks[rank];
                 let mut dice = i as u64 + 1;
@@ -121,6 +124,15 @@ fn spread(threads: &[u32], rounds: u64, depth: u64) {
 #[test]
 fn work_that_spreads_over_two_ranks_is_all_done_when_everybody_is_told_so() {
     spread(&[1, 1], 100, 6);
+}
+
+#[test]
+fn work_that_spreads_over_hosts_is_all_done_when_everybody_is_told_so() {
+    for (threads, rounds, depth) in [(&[1, 1][..], 40, 5), (&[2, 1, 3], 20, 5), (&[1, 2, 2, 1], 20, 5)] {
+        for town in Town::everywhere(threads, 64, 64) {
+            spread_in(&town, threads, rounds, depth);
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::comm::{self, Call, CommHandle, RemoteCopyCall, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::onesided::semaphore::SemaphoreUnit;
-use crate::onesided::{Atomic, AtomicOp, Comparison, Device, Races, SignalOp, Strided};
+use crate::onesided::{Atomic, AtomicOp, Change, Comparison, Device, Races, SignalOp, Strided};
 use crate::tests::collectives::on_ranks;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Barrier;
@@ -97,7 +97,11 @@ fn signals_semaphores_elements_and_atomic_operations_order_writers() {
     let flag = |memory: usize| at(memory + 64);
     let (one, two) = (1u64, 2u64);
     let value = at(&raw const one as usize);
-    let fetch = |op, value| Atomic { op, dtype: DataType::Uint64, value, expected: 0, fetches: true };
+    let fetch = |op, value| Atomic {
+        change: Change { op, value, expected: 0 },
+        dtype: DataType::Uint64,
+        fetches: true,
+    };
     let awaited = |comm, memory| {
         comm::shmem(comm, |heap| heap.await_signal(flag(memory), Comparison::Ge, 1)).unwrap();
     };

@@ -28,7 +28,7 @@ mod tests;
 mod wire;
 
 use super::far::Far;
-use super::link::{Frame, Incoming, Link};
+use super::link::{Frame, Incoming, LARGEST_ACCESS, Link};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::memory::control::Control;
@@ -49,6 +49,7 @@ use wire::{HEADER, Item, LARGEST_FRAME};
 const SMALL: usize = 8 << 10;
 /// Words of the largest message.
 const MESSAGE: usize = HEADER + LARGEST_FRAME + SMALL / 8;
+const _: () = assert!(LARGEST_ACCESS <= SMALL, "an access fits a message");
 /// How long a peer to which sending has failed may be before it is blamed: if it has died, that is told sooner.
 const GRACE_NS: u64 = 3_000_000_000;
 /// How long a queue may wait where the provider does not say that it has room again.

@@ -10,13 +10,14 @@
 
 use crate::kernels;
 use crate::memory::view::Payload;
-use crate::transport::link::{Body, Ending, LifeLine, News, TakenLine};
+use crate::memory::word::{AtomicOp, Change};
+use crate::transport::link::{Body, Ending, FarAccess, LifeLine, News, TakenLine};
 use crate::types::Rank;
 
 /// Words before the first frame.
 pub const HEADER: usize = 2;
 /// Words of the largest frame without its bytes.
-pub const LARGEST_FRAME: usize = 6;
+pub const LARGEST_FRAME: usize = 7;
 
 /// What a message's header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,16 @@ const NEWS: u64 = 5;
 const PIECE: u64 = 6;
 const TAKEN: u64 = 7;
 const SHRINK: u64 = 8;
+const PUT: u64 = 9;
+const CHANGE: u64 = 10;
+const GET: u64 = 11;
+const SIGNAL: u64 = 12;
+const HOW_FAR: u64 = 13;
+const DONE: u64 = 14;
+const ANSWER: u64 = 15;
+const SERVE: u64 = 21;
+/// In a change's word with its operation: the word that changes has 8 bytes.
+const WIDE: u64 = 1 << 32;
 const BYE: u64 = 16;
 const BYE_TAKEN: u64 = 17;
 const CREDIT: u64 = 18;
@@ -114,6 +125,23 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 add(NEWS, number, &[disagreement, cause, ending_code(ending)], none);
             }
             Body::Shrink { words, endpoint } => add(SHRINK, number, &words, endpoint),
+            Body::Access(access) => match access {
+                FarAccess::Put { at, bytes, .. } => add(PUT, number, &[at], bytes),
+                FarAccess::Change { at, wide, change: Change { op, value, expected }, ticket, .. } => {
+                    let code = op.number() | if wide { WIDE } else { 0 };
+                    add(CHANGE, number, &[at, code, value, expected, ticket], none);
+                }
+                FarAccess::Get { at, bytes, ticket } => add(GET, number, &[at, bytes, ticket], none),
+                FarAccess::Signal { context, index } => {
+                    add(SIGNAL, number, &[u64::from(context) << 32 | u64::from(index)], none);
+                }
+                FarAccess::Ask { of, words: [a, b, c], bytes, ticket, .. } => {
+                    add(SERVE, number, &[of, a, b, c, ticket], bytes);
+                }
+                FarAccess::HowFar => add(HOW_FAR, number, &[], none),
+                FarAccess::Done(done) => add(DONE, number, &[done], none),
+                FarAccess::Answer { ticket, bytes } => add(ANSWER, number, &[ticket], bytes),
+            },
         },
         Item::Bye(frames) => add(BYE, frames, &[], none),
         Item::ByeTaken => add(BYE_TAKEN, 0, &[], none),
@@ -129,14 +157,17 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let (kind, bytes) = (first & 0xffff_ffff, (first >> 32) as usize);
     let own = match kind {
         DATA | SHRINK => 2,
-        COUNTER => 1,
+        COUNTER | PUT | SIGNAL | DONE | ANSWER => 1,
         ARRIVAL | TAKEN => 4,
-        LIFE | NEWS | PIECE => 3,
-        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK => 0,
+        LIFE | NEWS | PIECE | GET => 3,
+        CHANGE | SERVE => 5,
+        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR => 0,
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
-    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK) {
+    if words > rest.len()
+        || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK | PUT | ANSWER | SERVE)
+    {
         return None;
     }
     let (frame, others) = std::mem::take(rest).split_at_mut(words);
@@ -167,6 +198,26 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
             },
         }),
         SHRINK => Body::Shrink { words: [own[0], own[1]], endpoint: bytes },
+        PUT => Body::Access(FarAccess::Put { at: own[0], bytes, more: false }),
+        CHANGE => Body::Access(FarAccess::Change {
+            at: own[0],
+            wide: own[1] & WIDE != 0,
+            change: Change { op: AtomicOp::of(own[1] & !WIDE)?, value: own[2], expected: own[3] },
+            ticket: own[4],
+            more: false,
+        }),
+        GET => Body::Access(FarAccess::Get { at: own[0], bytes: own[1], ticket: own[2] }),
+        SIGNAL => Body::Access(FarAccess::Signal { context: (own[0] >> 32) as u32, index: own[0] as u32 }),
+        SERVE => Body::Access(FarAccess::Ask {
+            of: own[0],
+            words: [own[1], own[2], own[3]],
+            bytes,
+            ticket: own[4],
+            more: false,
+        }),
+        HOW_FAR => Body::Access(FarAccess::HowFar),
+        DONE => Body::Access(FarAccess::Done(own[0])),
+        ANSWER => Body::Access(FarAccess::Answer { ticket: own[0], bytes }),
         BYE => return Some(Item::Bye(number)),
         BYE_TAKEN => return Some(Item::ByeTaken),
         CREDIT => return Some(Item::Credit),
@@ -197,6 +248,7 @@ mod tests {
                 Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
                 Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
+                Body::Access(access) => format!("{number} {}", access_text(access)),
                 Body::Shrink { words: own, endpoint } => {
                     format!("{number} shrink {own:?} {:?}", words(endpoint))
                 }
@@ -206,6 +258,21 @@ mod tests {
             Item::Credit => "credit".into(),
             Item::OfWrite(number) => format!("of {number}"),
             Item::Ask(until) => format!("ask {until}"),
+        }
+    }
+
+    fn access_text(access: FarAccess<'_>) -> String {
+        match access {
+            FarAccess::Put { at, bytes, .. } => format!("put {at} {:?}", words(bytes)),
+            FarAccess::Change { at, wide, change, ticket, .. } => format!("{change:?} {at} {wide} {ticket}"),
+            FarAccess::Get { at, bytes, ticket } => format!("get {at} {bytes} {ticket}"),
+            FarAccess::Signal { context, index } => format!("signal {context} {index}"),
+            FarAccess::Ask { of, words: own, bytes, ticket, .. } => {
+                format!("ask {of} {own:?} {:?} {ticket}", words(bytes))
+            }
+            FarAccess::HowFar => "how far".into(),
+            FarAccess::Done(done) => format!("done {done}"),
+            FarAccess::Answer { ticket, bytes } => format!("answer {ticket} {:?}", words(bytes)),
         }
     }
 
@@ -220,6 +287,9 @@ mod tests {
         let mut payload = [5u64, 6, 7];
         let payload = Payload::from(&mut payload[..]).part(0, 21);
         let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9 };
+        let change = Change { op: AtomicOp::Xor, value: 8, expected: 9 };
+        let change = FarAccess::Change { at: 7, wide: true, change, ticket: 10, more: false };
+        let ask = FarAccess::Ask { of: 1, words: [2, 3, 4], bytes: payload, ticket: 5, more: false };
         let items = [
             Item::Line(0, Body::Data { at: 64, bytes: payload, counter: 8 }),
             Item::Line(1, Body::Counter(u64::MAX)),
@@ -229,6 +299,14 @@ mod tests {
             Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
             Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
             Item::Line(7, Body::Shrink { words: [3, 4], endpoint: payload }),
+            Item::Line(8, Body::Access(FarAccess::Put { at: u64::MAX, bytes: payload, more: false })),
+            Item::Line(9, Body::Access(change)),
+            Item::Line(10, Body::Access(FarAccess::Get { at: 1, bytes: 2, ticket: 3 })),
+            Item::Line(11, Body::Access(FarAccess::Signal { context: 7, index: 63 })),
+            Item::Line(12, Body::Access(FarAccess::HowFar)),
+            Item::Line(12, Body::Access(ask)),
+            Item::Line(13, Body::Access(FarAccess::Done(5))),
+            Item::Line(14, Body::Access(FarAccess::Answer { ticket: 6, bytes: payload })),
             Item::Bye(77),
             Item::ByeTaken,
             Item::Credit,

@@ -4,7 +4,7 @@ use super::{Buffer, Part, now_ns, say, value};
 use penny::internals::comm::{self, AwaitedSignals, Call, Counter, MailboxConfig, Transfer};
 use penny::internals::error::{Code, Result};
 use penny::internals::memory::view::Address;
-use penny::internals::onesided::{Atomic, AtomicOp, Comparison, SignalOp};
+use penny::internals::onesided::{Atomic, AtomicOp, Change, Comparison, SignalOp};
 use penny::internals::types::{Collective, DataType, RedOp};
 
 /// A call that is wrong on purpose: the library must say so, or that a rank is gone.
@@ -81,8 +81,8 @@ impl Part {
         // SAFETY: 4096 bytes of the symmetric heap, until they are freed below.
         let at = |offset: usize| unsafe { Address::from_raw((base + offset) as *const u8) };
         let (next, source) = (self.next() as i32, source.address());
-        let add =
-            Atomic { op: AtomicOp::Add, dtype: DataType::Uint64, value: 3, expected: 0, fetches: false };
+        let change = Change { op: AtomicOp::Add, value: 3, expected: 0 };
+        let add = Atomic { change, dtype: DataType::Uint64, fetches: false };
         comm::shmem(self.comm(), |heap| {
             heap.put(at(0), source, 64, next)?;
             heap.modify(at(192), &add, next)?;

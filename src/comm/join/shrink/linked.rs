@@ -1,0 +1,57 @@
+//! Members of a smaller communicator on other hosts: connecting to them, and what becomes of them meanwhile.
+
+use super::super::child::ChildMemory;
+use super::{Attempt, Wish, did_not_call, given_up};
+use crate::error::Result;
+use crate::types::Rank;
+
+/// What a member on another host has done since this rank connected to it.
+pub(super) enum Since {
+    Nothing,
+    Made,
+    GaveUp,
+}
+
+impl Attempt<'_> {
+    /// Adds links to the members on other hosts.
+    pub(super) fn link(&self, memory: ChildMemory, rank: Rank) -> Result<ChildMemory> {
+        let Some(link) = memory.prepare_link(self.t, self.members, rank)? else { return Ok(memory) };
+        self.t.tell_shrink(&link.blob());
+        let told = |&member: &Rank| {
+            let making = self.t.making(member);
+            let same = Wish(Self::words(self.t, member)[0]).excludes_the_same(self.wish);
+            // It may not have ended the attempt to which this rank has connected before.
+            let is_old = self.last_far.contains(&(member, making.ended()));
+            (same && !is_old && making.endpoint.is_some()).then_some((member, making))
+        };
+        let far = || self.members.iter().filter(|&&member| self.t.is_far(member));
+        let missing = || far().find(|&member| told(member).is_none());
+        let expired = || did_not_call(*missing().unwrap_or(&self.first));
+        self.t.wait_watching(self.t.deadline(), || missing().is_none(), || self.watch(), expired)?;
+        let all = far().map(|member| told(member).ok_or_else(|| given_up(*member)));
+        let all = all.collect::<Result<Vec<_>>>()?;
+        let all = self.far.get_or_init(|| all);
+        let blob = |&member: &Rank| all.iter().find(|(far, _)| *far == member)?.1.endpoint.clone();
+        let blobs: Vec<_> = self.members.iter().map(blob).collect();
+        Ok(ChildMemory { far: Some(link.connect(&blobs)?), ..memory })
+    }
+
+    /// Tells what a member on another host has done since this rank connected to it.
+    pub(super) fn since_then(&self, member: Rank) -> Since {
+        let Some((_, then)) = self.far.get().and_then(|far| far.iter().find(|(rank, _)| *rank == member))
+        else {
+            return Since::Nothing;
+        };
+        let now = self.t.making(member);
+        match (now.given_up != then.given_up, now.made != then.made) {
+            (true, _) => Since::GaveUp,
+            (false, true) => Since::Made,
+            (false, false) => Since::Nothing,
+        }
+    }
+
+    /// Returns the members to which this attempt has connected, and how many attempts each had ended by then.
+    pub(super) fn connected(&self) -> Vec<(Rank, u64)> {
+        self.far.get().into_iter().flatten().map(|(rank, making)| (*rank, making.ended())).collect()
+    }
+}

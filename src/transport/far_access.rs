@@ -1,0 +1,197 @@
+//! What this rank asks of far ranks' memory (see [`far_memory`](super::far_memory)).
+
+use super::Transport;
+use super::far_memory::{FarMemory, WINDOW};
+use super::link::{Body, FarAccess, LARGEST_ACCESS};
+use super::watch::seconds;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::view::Payload;
+use crate::memory::word::Change;
+use crate::sync::prim::Ordering;
+use crate::sys::clock;
+use crate::types::Rank;
+use std::collections::VecDeque;
+
+/// Parts of a get that may be under way.
+const AHEAD: usize = 32;
+
+impl Transport {
+    /// Writes bytes to a far rank's heap at `at`. They may change when this returns. `more`: another request to this rank follows at once.
+    pub fn put_far(&self, to: Rank, at: u64, bytes: Payload<'_>, more: bool) -> Result<()> {
+        let mut begin = 0;
+        while begin < bytes.bytes() {
+            let length = LARGEST_ACCESS.min(bytes.bytes() - begin);
+            let (part, is_last) = (bytes.part(begin, length), begin + length == bytes.bytes());
+            let at = at.saturating_add(begin as u64);
+            self.request(to, FarAccess::Put { at, bytes: part, more: more || !is_last })?;
+            begin += length;
+        }
+        Ok(())
+    }
+
+    /// Changes a word of a far rank's heap, of 8 bytes if it is `wide`, else of 4. `more`: as in [`put_far`](Self::put_far).
+    pub fn change_far(&self, to: Rank, at: u64, wide: bool, change: Change, more: bool) -> Result<()> {
+        self.request(to, FarAccess::Change { at, wide, change, ticket: 0, more })
+    }
+
+    /// Changes a word of a far rank's heap; returns its former value.
+    pub fn exchange_far(&self, to: Rank, at: u64, wide: bool, change: Change) -> Result<u64> {
+        let mut before = [0];
+        let dest = Payload::from(&mut before[..]);
+        let ask = |ticket| FarAccess::Change { at, wide, change, ticket, more: false };
+        self.ask(to, &mut std::iter::once((dest, ask)), self.deadline())?;
+        Ok(before[0])
+    }
+
+    /// Has a far rank's service do something. `more`: as in [`put_far`](Self::put_far).
+    pub fn tell_far(&self, to: Rank, of: u64, words: [u64; 3], bytes: Payload<'_>, more: bool) -> Result<()> {
+        self.request(to, FarAccess::Ask { of, words, bytes, ticket: 0, more })
+    }
+
+    /// Asks a far rank's service.
+    pub fn ask_far(&self, to: Rank, of: u64, words: [u64; 3]) -> Result<u64> {
+        let mut answer = [0];
+        let dest = Payload::from(&mut answer[..]);
+        let ask = |ticket| FarAccess::Ask { of, words, bytes: Payload::EMPTY, ticket, more: false };
+        self.ask(to, &mut std::iter::once((dest, ask)), self.deadline())?;
+        Ok(answer[0])
+    }
+
+    /// Reads bytes of a far rank's heap from `at` on.
+    pub fn get_far(&self, from: Rank, at: u64, dest: Payload<'_>) -> Result<()> {
+        self.get_parts(from, at, dest, self.deadline())
+    }
+
+    /// The same, but does not wait for longer than `patience_ns`.
+    pub fn get_far_within(&self, from: Rank, at: u64, dest: Payload<'_>, patience_ns: u64) -> Result<()> {
+        self.get_parts(from, at, dest, clock::now_ns().saturating_add(patience_ns))
+    }
+
+    fn get_parts(&self, from: Rank, at: u64, dest: Payload<'_>, deadline_ns: u64) -> Result<()> {
+        let mut parts = (0..dest.bytes()).step_by(LARGEST_ACCESS).map(|begin| {
+            let bytes = LARGEST_ACCESS.min(dest.bytes() - begin);
+            let at = at.saturating_add(begin as u64);
+            (dest.part(begin, bytes), move |ticket| FarAccess::Get { at, bytes: bytes as u64, ticket })
+        });
+        self.ask(from, &mut parts, deadline_ns)
+    }
+
+    /// Gives a far rank a signal.
+    pub fn signal_far(&self, to: Rank, context: usize, index: usize) -> Result<()> {
+        self.request(to, FarAccess::Signal { context: context as u32, index: index as u32 })
+    }
+
+    /// Waits until far ranks have carried out all that this rank has asked them for.
+    pub fn complete_far(&self) -> Result<()> {
+        let Some(far) = &self.far else { return Ok(()) };
+        let asked = |rank: Rank| far.memory.peers[rank as usize].asked.load(Ordering::Relaxed);
+        let open: Vec<(Rank, u64)> =
+            (0..self.nranks).filter(|&r| far.memory.under_way(r) > 0).map(|r| (r, asked(r))).collect();
+        open.iter().for_each(|&(rank, _)| far.post(rank, Body::Access(FarAccess::HowFar)));
+        for (rank, asked) in open {
+            let done = || far.memory.peers[rank as usize].done.load(Ordering::Acquire);
+            let what = || format!("rank {rank} to carry out {} requests", asked.saturating_sub(done()));
+            self.await_far(rank, self.deadline(), || done() >= asked, what)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a request, when not too many are under way.
+    fn request(&self, to: Rank, access: FarAccess<'_>) -> Result<()> {
+        let Some(far) = self.far.as_ref().filter(|_| self.is_far(to)) else {
+            return Err(Error::internal(format!("a request to rank {to}, which is not far")));
+        };
+        if far.memory.under_way(to) >= WINDOW {
+            let what = || format!("rank {to} to carry out {} requests", far.memory.under_way(to));
+            self.await_far(to, self.deadline(), || far.memory.under_way(to) < WINDOW, what)?;
+        }
+        far.memory.peers[to as usize].asked.fetch_add(1, Ordering::Relaxed);
+        far.post(to, Body::Access(access));
+        Ok(())
+    }
+
+    /// Sends requests whose answers go to places of this rank.
+    fn ask<'a, A: FnOnce(u64) -> FarAccess<'static>>(
+        &self,
+        of: Rank,
+        parts: &mut dyn Iterator<Item = (Payload<'a>, A)>,
+        deadline_ns: u64,
+    ) -> Result<()> {
+        let Some(memory) = self.memory() else { return Err(Error::internal("no rank is far")) };
+        let mut waiting = Waiting { memory, under_way: VecDeque::new() };
+        // BOUND: the parts; each wait has its own.
+        loop {
+            while waiting.under_way.len() < AHEAD
+                && let Some((dest, access)) = parts.next()
+            {
+                let ticket = memory.tickets.fetch_add(1, Ordering::Relaxed);
+                memory.answers.lock().insert(ticket, None);
+                waiting.under_way.push_back((ticket, dest));
+                self.request(of, access(ticket))?;
+            }
+            let Some(&(ticket, dest)) = waiting.under_way.front() else { return Ok(()) };
+            let mut words = None;
+            let come = || {
+                words = memory.answers.lock().get_mut(&ticket).and_then(Option::take);
+                words.is_some()
+            };
+            self.await_far(of, deadline_ns, come, || format!("an answer of rank {of}"))?;
+            let mut words = words.unwrap_or_default();
+            if words.len() != dest.bytes().div_ceil(8) {
+                return Err(Error::remote(format!(
+                    "rank {of} answered with another number of bytes than it was asked for; make a new communicator"
+                )));
+            }
+            kernels::copy(dest, Payload::from(&mut words[..]).part(0, dest.bytes()), false);
+            waiting.forget_first();
+        }
+    }
+
+    fn await_far(
+        &self,
+        rank: Rank,
+        deadline_ns: u64,
+        ready: impl FnMut() -> bool,
+        what: impl Fn() -> String,
+    ) -> Result<()> {
+        let watch = || {
+            self.check_abort()?;
+            self.check_alarm()?;
+            self.watch_ranks(std::iter::once(rank))
+        };
+        let began = clock::now_ns();
+        let expired = || {
+            Error::timeout(format!(
+                "rank {} waited {} for {}; {}; if it is only slow, raise PENNY_TIMEOUT or timeoutMs",
+                self.rank,
+                seconds(deadline_ns.saturating_sub(began)),
+                what(),
+                self.who(&[rank])
+            ))
+        };
+        self.wait_watching(deadline_ns, ready, watch, expired)
+    }
+}
+
+/// The answers that a thread waits for. It waits for none any more when this is dropped.
+struct Waiting<'m, 'a> {
+    memory: &'m FarMemory,
+    under_way: VecDeque<(u64, Payload<'a>)>,
+}
+
+impl Waiting<'_, '_> {
+    fn forget_first(&mut self) {
+        if let Some((ticket, _)) = self.under_way.pop_front() {
+            self.memory.answers.lock().remove(&ticket);
+        }
+    }
+}
+
+impl Drop for Waiting<'_, '_> {
+    fn drop(&mut self) {
+        while !self.under_way.is_empty() {
+            self.forget_first();
+        }
+    }
+}
