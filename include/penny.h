@@ -1574,9 +1574,12 @@ pennyResult_t pennyShmemFree(void *ptr,
 
 // Returns the address at which this process reaches a rank's copy of dest by plain loads and stores.
 //
-// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or the ranks run on a
-// simulated cluster (PENNY_FABRIC), whose links such access would bypass.
-pennyResult_t pennyShmemPtr(void **ptr, const void *dest, int pe, pennyComm_t comm);
+// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, the rank is on another host, or
+// the ranks run on a simulated cluster (PENNY_FABRIC), whose links such access would bypass.
+pennyResult_t pennyShmemPtr(void **ptr,
+                            const void *dest,
+                            int pe,
+                            pennyComm_t comm);
 
 // Registers ordinary memory of this process, as pennyCommRegister does, but named by its address, as in NVSHMEM.
 // Sources of puts and destinations of gets need no registration; collectives on the buffer copy less.

@@ -110,8 +110,8 @@ impl CommCore {
         self.broken()?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
         let shape = MailboxShape { threads, slots, slot_bytes, ranks: self.nranks() };
-        // All ranks have made as many calls. Ranks of other hosts may send as soon as they have heard of it.
-        let number = self.seq;
+        // That of the call in which the ranks agree. Ranks of other hosts may send as soon as they have heard of it.
+        let number = self.seq + 1;
         let (deferred, offset) = match self.mailbox_prepare(&shape, number) {
             Ok((deferred, offset)) => (Ok(deferred), offset),
             Err(e) => (Err(e), 0),
@@ -145,7 +145,7 @@ impl CommCore {
         let open_mailbox = Arc::new(OpenMailbox {
             boxes,
             comm: self.handle(),
-            number: self.seq,
+            number,
             offset,
             deferred: Mutex::new(Some(deferred)),
         });
@@ -202,10 +202,7 @@ impl CommCore {
     fn mailbox_destroy(&mut self, handle: MailboxHandle, open_mailbox: &OpenMailbox) -> Result<()> {
         self.usable()?;
         open_mailbox.boxes.close();
-        // What this rank has sent to other hosts is there before they give their mailboxes up.
-        let sent = self.transport.complete_far();
-        let told =
-            sent.and_then(|()| self.agree(&MailboxCall::Destroy(open_mailbox.number), Ok(())).map(drop));
+        let told = self.agree(&MailboxCall::Destroy(open_mailbox.number), Ok(())).map(drop);
         match told {
             Err(e) if e.code == Code::InvalidUsage => {
                 open_mailbox.boxes.reopen();
@@ -217,8 +214,8 @@ impl CommCore {
                 match told {
                     // No thread of any rank is inside a call any more.
                     Ok(()) => {
-                        let number = open_mailbox.boxes.number();
-                        MailboxService::end(&self.transport, number, open_mailbox.offset);
+                        let &OpenMailbox { number, offset, .. } = open_mailbox;
+                        MailboxService::end(&self.transport, number, offset);
                         deferred.map_or(Ok(()), DeferredFree::free)
                     }
                     Err(e) => {

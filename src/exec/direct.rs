@@ -59,6 +59,7 @@ pub fn enter(
     packed: bool,
 ) -> Result<()> {
     let has_payload = packed && job.offer.payload && !job.input.is_empty();
+    t.complete_far_before(scope)?;
     t.control().reserve_arrivals(scope.seq)?;
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if has_payload {

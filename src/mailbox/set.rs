@@ -116,11 +116,6 @@ impl Mailboxes {
         })
     }
 
-    /// Returns what names them to ranks of other hosts.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// This rank.
     #[inline]
     pub(super) fn rank(&self) -> Rank {

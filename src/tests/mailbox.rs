@@ -1,6 +1,7 @@
 //! Mailboxes among ranks that are threads of this process: what arrives, in which order, and what is refused.
 
 mod bad_input;
+mod forged;
 mod history;
 mod idle;
 mod keys;

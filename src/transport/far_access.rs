@@ -1,9 +1,10 @@
 //! What this rank asks of far ranks' memory (see [`far_memory`](super::far_memory)).
 
-use super::Transport;
-use super::far_memory::{FarMemory, WINDOW};
+use super::far::FarRanks;
+use super::far_memory::{FarMemory, PeerRequests, WINDOW};
 use super::link::{Body, FarAccess, LARGEST_ACCESS};
 use super::watch::seconds;
+use super::{Scope, Transport};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Payload;
@@ -84,21 +85,54 @@ impl Transport {
 
     /// Waits until far ranks have carried out all that this rank has asked them for.
     pub fn complete_far(&self) -> Result<()> {
-        let Some(far) = &self.far else { return Ok(()) };
-        let asked = |rank: Rank| far.memory.peers[rank as usize].asked.load(Ordering::Relaxed);
-        let open: Vec<(Rank, u64)> =
-            (0..self.nranks).filter(|&r| far.memory.under_way(r) > 0).map(|r| (r, asked(r))).collect();
-        open.iter().for_each(|&(rank, _)| far.post(rank, Body::Access(FarAccess::HowFar)));
-        for (rank, asked) in open {
-            let done = || far.memory.peers[rank as usize].done.load(Ordering::Acquire);
-            let what = || format!("rank {rank} to carry out {} requests", asked.saturating_sub(done()));
-            self.await_far(rank, self.deadline(), || done() >= asked, what)?;
+        let Some(memory) = self.memory() else { return Ok(()) };
+        self.ask_how_far(memory);
+        for rank in (0..self.nranks).filter(|&rank| memory.under_way(rank) > 0) {
+            let asked = memory.peers[rank as usize].asked.load(Ordering::Relaxed);
+            let left = || asked.saturating_sub(memory.peers[rank as usize].done.load(Ordering::Acquire));
+            let what = || format!("rank {rank} to carry out {} requests", left());
+            self.await_far(rank, self.deadline(), || left() == 0, what)?;
         }
         Ok(())
     }
 
+    /// The same before this rank enters a collective, which tells its peers that it has done what comes before.
+    #[inline]
+    pub fn complete_far_before(&self, scope: &mut Scope) -> Result<()> {
+        match self.memory() {
+            Some(memory) if (0..self.nranks).any(|rank| memory.under_way(rank) > 0) => {
+                self.complete_before(memory, scope)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn complete_before(&self, memory: &FarMemory, scope: &mut Scope) -> Result<()> {
+        // A call that is polled comes here again. What other threads ask for meanwhile is not waited for.
+        if scope.polls.is_none_or(|polls| polls == 0) {
+            self.ask_how_far(memory);
+        }
+        let questioned = memory.peers.iter().map(|peer| peer.questioned.load(Ordering::Relaxed));
+        let questioned: Vec<u64> = questioned.collect();
+        let done =
+            |(peer, questioned): (&PeerRequests, &u64)| peer.done.load(Ordering::Acquire) >= *questioned;
+        self.wait(scope, || memory.peers.iter().zip(&questioned).all(done))
+    }
+
+    /// Asks the ranks that have not carried out everything how far they are, once for each last request.
+    fn ask_how_far(&self, memory: &FarMemory) {
+        let Some(far) = &self.far else { return };
+        for (rank, peer) in (0..).zip(&memory.peers) {
+            let asked = peer.asked.load(Ordering::Relaxed);
+            if memory.under_way(rank) > 0 && peer.questioned.swap(asked, Ordering::Relaxed) != asked {
+                far.post(rank, Body::Access(FarAccess::HowFar));
+            }
+        }
+    }
+
     /// Sends a request, when not too many are under way.
-    fn request(&self, to: Rank, access: FarAccess<'_>) -> Result<()> {
+    pub(super) fn request(&self, to: Rank, access: FarAccess<'_>) -> Result<()> {
         let Some(far) = self.far.as_ref().filter(|_| self.is_far(to)) else {
             return Err(Error::internal(format!("a request to rank {to}, which is not far")));
         };
@@ -107,7 +141,13 @@ impl Transport {
             self.await_far(to, self.deadline(), || far.memory.under_way(to) < WINDOW, what)?;
         }
         far.memory.peers[to as usize].asked.fetch_add(1, Ordering::Relaxed);
-        far.post(to, Body::Access(access));
+        let body = Body::Access(access);
+        // The attendant need not wake for what travels with the next request.
+        if access.has_more() {
+            FarRanks::post(far, to, body)
+        } else {
+            far.post(to, body)
+        }
         Ok(())
     }
 

@@ -62,6 +62,8 @@ pub(super) struct PeerRequests {
     /// Requests to it, and how many of them it says that it has carried out.
     pub(super) asked: AtomicU64,
     pub(super) done: AtomicU64,
+    /// Requests up to which it was asked how far it is.
+    pub(super) questioned: AtomicU64,
     /// Its requests that were carried out here, and how many of them it was told of.
     served: AtomicU64,
     told: AtomicU64,
@@ -273,3 +275,6 @@ impl Transport {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -26,7 +26,7 @@ use crate::comm::config::{Config, Settings};
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::hash::fnv64;
-use crate::memory::control::ChildPlace;
+use crate::memory::control::{ChildPlace, Control};
 use crate::sync::prim::Ordering;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -34,6 +34,7 @@ use crate::transport::survivors::{GAVE_UP, ShrinkProgress};
 use crate::types::{MAX_RANKS, Rank};
 use linked::Since;
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// Bits of the hash in a wish.
 const HASH_BITS: u32 = 32;
@@ -169,6 +170,8 @@ struct Attempt<'a> {
     first: Rank,
     /// The words of the members' life lines when the attempt began: of earlier ones, or of this one if they were first.
     before: Vec<[u64; 2]>,
+    /// The new communicator's memory on this host, once it is mapped.
+    child: OnceCell<Arc<Control>>,
     /// What members on other hosts had told when this rank connected to them; empty before.
     far: OnceCell<Vec<(Rank, ShrinkProgress)>>,
     /// The place of this rank's last attempt, and who named it: that rank may still do.
@@ -222,6 +225,10 @@ impl Attempt<'_> {
         check_clock(self.timing)?;
         self.t.check_present(self.members.iter().copied().filter(|&member| member != me))?;
         for (number, &member) in self.members.iter().enumerate().filter(|&(_, &member)| member != me) {
+            // It may be at another communicator by now. If it failed meanwhile, its life line in this one says so.
+            if !self.t.is_far(member) && self.have_near_attached() {
+                continue;
+            }
             match self.since_then(member) {
                 Since::GaveUp => return Err(given_up(member)),
                 // Its words may be of another communicator by now.
@@ -265,6 +272,7 @@ impl Attempt<'_> {
         self.watch()?;
         match self.first() {
             Some((its, at)) if at == place.at && its.excludes_the_same(self.wish) => Ok(()),
+            _ if self.have_near_attached() => Ok(()),
             _ => Err(given_up(self.first)),
         }
     }
@@ -323,6 +331,7 @@ impl CommCore {
             members: &members,
             first,
             before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
+            child: OnceCell::new(),
             far: OnceCell::new(),
             last_place: self.shrinks.last_place,
             last_far: &last_far,
@@ -343,6 +352,7 @@ impl CommCore {
             };
             let place = ChildPlace { at: named.at & !(PAGE - 1), ..named };
             let memory = ChildMemory::map(&t, &members, place)?;
+            let _ = attempt.child.set(memory.control.clone());
             let memory = attempt.link(memory, rank as Rank)?;
             entrance.join(self, memory, &|| attempt.watch_place(named)).map(registry::fill)
         });

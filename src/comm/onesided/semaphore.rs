@@ -204,8 +204,6 @@ impl CommCore {
                 "sem is a barrier semaphore, which is there for as long as the symmetric heap; leave it alone",
             ));
         }
-        // What this rank has signalled on other hosts is there before they give the memory up.
-        self.transport.complete_far()?;
         self.agree(&SemaphoreCall::new(Ask::Destroy, [id, 0], held.semaphores.name()), Ok(()))?;
         // All ranks have come, so none signals any more.
         TABLE.remove(handle);

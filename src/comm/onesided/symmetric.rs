@@ -85,9 +85,8 @@ impl Proposal for HeapCall {
 }
 
 impl CommCore {
-    /// All ranks must ask for the same. What this rank has put to ranks of other hosts is there before.
+    /// All ranks must ask for the same.
     fn same<T>(&mut self, ask: Ask, args: [u64; 2], part: Result<T>) -> Result<T> {
-        self.transport.complete_far()?;
         self.agree(&HeapCall { ask, args, begin: 0 }, part).map(|(part, _)| part)
     }
 

@@ -99,8 +99,8 @@ c_api! {
 
     /// Returns the address at which this process reaches a rank's copy of dest by plain loads and stores.
     ///
-    /// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or the ranks run on a
-    /// simulated cluster (PENNY_FABRIC), whose links such access would bypass.
+    /// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, the rank is on another host, or
+    /// the ranks run on a simulated cluster (PENNY_FABRIC), whose links such access would bypass.
     fn pennyShmemPtr(#[out] ptr: *mut *mut c_void, dest: *const c_void, pe: c_int, comm: pennyComm_t) {
         ptr.set(pointer(comm::shmem(comm, |heap| heap.ptr(dest.get(), pe))?.unwrap_or(0)))
     }

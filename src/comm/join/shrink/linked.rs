@@ -3,6 +3,7 @@
 use super::super::child::ChildMemory;
 use super::{Attempt, Wish, did_not_call, given_up};
 use crate::error::Result;
+use crate::sync::prim::Ordering;
 use crate::types::Rank;
 
 /// What a member on another host has done since this rank connected to it.
@@ -34,6 +35,12 @@ impl Attempt<'_> {
         let blob = |&member: &Rank| all.iter().find(|(far, _)| *far == member)?.1.endpoint.clone();
         let blobs: Vec<_> = self.members.iter().map(blob).collect();
         Ok(ChildMemory { far: Some(link.connect(&blobs)?), ..memory })
+    }
+
+    /// Have all members on this host attached to the new communicator? Those on others may still be missing.
+    pub(super) fn have_near_attached(&self) -> bool {
+        let near = self.members.iter().filter(|&&member| !self.t.is_far(member)).count() as u32;
+        self.child.get().is_some_and(|child| child.header().attached.load(Ordering::Acquire) >= near)
     }
 
     /// Tells what a member on another host has done since this rank connected to it.
