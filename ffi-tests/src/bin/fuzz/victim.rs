@@ -127,6 +127,8 @@ pub fn victim(library: &Path, what: &str, seed: u64, ranks: usize, rank: usize, 
 /// Goes on without the rank that a sentence names: calls of a smaller communicator, with SURVIVE=abort also while the old one's are
 /// ended.
 fn survive(actor: &mut Actor<'_>, comm: Comm, rank: usize, ranks: usize, sentence: &str) -> Outcome<()> {
+    // A rank of another host may have told that it gave up before its own news of the death came.
+    let sentence = sentence.split_once(" waited in vain for ").map_or(sentence, |(_, cause)| cause);
     let named = sentence.match_indices(" (pid ").next().and_then(|(at, _)| sentence[..at].rsplit(' ').next());
     let gone: i32 = named.and_then(|name| name.parse().ok()).unwrap_or(-1);
     let flags = i32::from(std::env::var("SURVIVE").is_ok_and(|how| how == "abort"));
