@@ -88,8 +88,10 @@ impl Transport {
         let Some(memory) = self.memory() else { return Ok(()) };
         self.ask_how_far(memory);
         for rank in (0..self.nranks).filter(|&rank| memory.under_way(rank) > 0) {
-            let asked = memory.peers[rank as usize].asked.load(Ordering::Relaxed);
-            let left = || asked.saturating_sub(memory.peers[rank as usize].done.load(Ordering::Acquire));
+            // What other threads ask for meanwhile is not waited for.
+            let peer = &memory.peers[rank as usize];
+            let questioned = peer.questioned.load(Ordering::Relaxed);
+            let left = || questioned.saturating_sub(peer.done.load(Ordering::Acquire));
             let what = || format!("rank {rank} to carry out {} requests", left());
             self.await_far(rank, self.deadline(), || left() == 0, what)?;
         }
@@ -124,8 +126,12 @@ impl Transport {
     fn ask_how_far(&self, memory: &FarMemory) {
         let Some(far) = &self.far else { return };
         for (rank, peer) in (0..).zip(&memory.peers) {
+            if memory.under_way(rank) == 0 {
+                continue;
+            }
+            let _sending = peer.sending.lock();
             let asked = peer.asked.load(Ordering::Relaxed);
-            if memory.under_way(rank) > 0 && peer.questioned.swap(asked, Ordering::Relaxed) != asked {
+            if peer.questioned.swap(asked, Ordering::Relaxed) != asked {
                 far.post(rank, Body::Access(FarAccess::HowFar));
             }
         }
@@ -140,10 +146,12 @@ impl Transport {
             let what = || format!("rank {to} to carry out {} requests", far.memory.under_way(to));
             self.await_far(to, self.deadline(), || far.memory.under_way(to) < WINDOW, what)?;
         }
-        far.memory.peers[to as usize].asked.fetch_add(1, Ordering::Relaxed);
+        let peer = &far.memory.peers[to as usize];
+        let _sending = peer.sending.lock();
+        peer.asked.fetch_add(1, Ordering::Relaxed);
         let body = Body::Access(access);
-        // The attendant need not wake for what travels with the next request.
-        if access.has_more() {
+        // The attendant need not wake for what this rank sends at its next request or poll.
+        if access.may_be_held() {
             FarRanks::post(far, to, body)
         } else {
             far.post(to, body)
@@ -162,9 +170,9 @@ impl Transport {
         let mut waiting = Waiting { memory, under_way: VecDeque::new() };
         // BOUND: the parts; each wait has its own.
         loop {
-            while waiting.under_way.len() < AHEAD
-                && let Some((dest, access)) = parts.next()
-            {
+            // Several at once, which are one message.
+            let room = if waiting.under_way.len() <= AHEAD / 2 { AHEAD - waiting.under_way.len() } else { 0 };
+            for (dest, access) in (&mut *parts).take(room) {
                 let ticket = memory.tickets.fetch_add(1, Ordering::Relaxed);
                 memory.answers.lock().insert(ticket, None);
                 waiting.under_way.push_back((ticket, dest));

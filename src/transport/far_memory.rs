@@ -64,6 +64,8 @@ pub(super) struct PeerRequests {
     pub(super) done: AtomicU64,
     /// Requests up to which it was asked how far it is.
     pub(super) questioned: AtomicU64,
+    /// Held while a request is counted and sent: who asks how far the rank is asks behind all that are counted.
+    pub(super) sending: Mutex<()>,
     /// Its requests that were carried out here, and how many of them it was told of.
     served: AtomicU64,
     told: AtomicU64,

@@ -192,12 +192,14 @@ impl<'a> FarAccess<'a> {
         }
     }
 
-    /// Need it not be sent before the next one?
-    pub fn has_more(self) -> bool {
+    /// Need it not be sent at once? Another access follows, or its sender polls for the answer.
+    pub fn may_be_held(self) -> bool {
         match self {
-            FarAccess::Put { more, .. } | FarAccess::Change { more, .. } | FarAccess::Ask { more, .. } => {
-                more
+            FarAccess::Put { more, .. } => more,
+            FarAccess::Change { more, ticket, .. } | FarAccess::Ask { more, ticket, .. } => {
+                more || ticket != 0
             }
+            FarAccess::Get { .. } => true,
             _ => false,
         }
     }

@@ -127,6 +127,27 @@ fn words_are_changed_in_the_order_of_the_requests() {
 }
 
 #[test]
+fn every_thread_of_a_rank_completes_what_it_has_put() {
+    let opened = Opened::new(Delivery::Reordered(5));
+    opened.work(|t| {
+        std::thread::scope(|scope| {
+            for thread in 0..3u64 {
+                let at = opened.at + 8 * thread;
+                scope.spawn(move || {
+                    for round in 0..1000u64 {
+                        put(t, at, &round.to_le_bytes()).unwrap();
+                        t.complete_far().unwrap();
+                    }
+                });
+            }
+        });
+    });
+    for thread in 0..3 {
+        assert_eq!(opened.bytes()[BYTES + 8 * thread..][..2], 999u16.to_le_bytes());
+    }
+}
+
+#[test]
 fn a_rank_that_takes_nothing_in_holds_its_senders_back() {
     let opened = Opened::new(Delivery::InOrder);
     std::thread::scope(|scope| {

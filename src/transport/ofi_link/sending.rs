@@ -33,7 +33,7 @@ impl Others {
         let (bytes, may_be_held) = match posted.body {
             Body::Data { bytes, .. } | Body::Piece { bytes, .. } => (bytes, false),
             Body::Shrink { endpoint, .. } => (endpoint, false),
-            Body::Access(access) => (access.bytes(), access.has_more()),
+            Body::Access(access) => (access.bytes(), access.may_be_held()),
             Body::Arrival { payload, .. } => (payload, payload.is_empty()),
             Body::Counter(_) => (Payload::EMPTY, true),
             Body::Life(_) | Body::News(_) | Body::Taken(_) => (Payload::EMPTY, false),
