@@ -63,7 +63,7 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
     points
 }
 
-/// Width and height of a drawing, and how much of the width is the plot's; the rest names the lines.
+/// Width and height of a drawing, and how much of the width is the plot's; the names of the lines are beside it.
 const SIZE: (u32, u32) = (1080, 600);
 const PLOT_WIDTH: u32 = 850;
 /// Names that fit beside the plot.

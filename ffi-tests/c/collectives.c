@@ -226,7 +226,7 @@ static void badly_aligned_buffers_work(void) {
     }
 }
 
-/* Rank 0 asks for something else than the rest: all are told, a reduction's output is untouched, and life goes on. */
+/* Rank 0 asks for something else than the other ranks: all are told, a reduction's output is untouched, and life goes on. */
 static void disagreement_is_found_and_survived(void) {
     if (ranks == 1) return;
     for (int what = 0; what < 3; what++) {
@@ -245,7 +245,7 @@ static void disagreement_is_found_and_survived(void) {
 /* The last rank takes itself for the root, once, in a loop of calls that have a root. Every rank is told. */
 static void another_root_is_told_to_every_rank_in_a_loop_of_rooted_calls(void) {
     enum { CALLS = 500, ODD = 200 };
-    /* A rank is so many calls ahead of another at most. */
+    /* The most calls that a rank is ahead of another. */
     const int soon = (ranks >= 3 && ranks <= 16 ? 64 : 32) + 1;
     if (ranks == 1) return;
     for (int which = 0; which < 4; which++) {

@@ -150,7 +150,7 @@ static void asking_for_messages_refuses_what_cannot_be(void) {
     FAILS(pennyInvalidArgument, "comm", pennyProbe(0, NULL, &flag, &count, &type));
 }
 
-/* The last message of a rank that has left is still there; after it none can come, and whoever asks is told so. */
+/* The last message of a rank that has left is still there; after it none can come, and a rank that asks is told so. */
 static void a_message_of_a_rank_that_has_left_is_there_and_then_no_other(void) {
     int flag = 0;
     size_t count;

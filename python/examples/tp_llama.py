@@ -11,7 +11,7 @@ longer, communication matters less.
 
 Every rank has one thread. The time in all_reduce includes waiting for the other ranks to come. It is that of
 the layers; transformers also divides the embedding and the scores, whose collectives take another path and
-count as the rest.
+count as other work.
 """
 
 from __future__ import annotations

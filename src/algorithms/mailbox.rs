@@ -25,7 +25,7 @@ use crate::types::Collective;
 /// The row of the table.
 pub static MAILBOX: Algorithm = Algorithm {
     name: "mailbox",
-    about: "everybody posts once to all who need it, everybody folds in rank order",
+    about: "each rank posts once to all that need the data, and combines what it receives in rank order",
     cost_formula: "a + (n-1)S/B",
     serves: &[Collective::AllReduce, Collective::Broadcast, Collective::AllGather],
     rank_order: true,

@@ -19,7 +19,7 @@ use crate::types::Collective;
 /// The row of the table.
 pub static ONE_SHOT: Algorithm = Algorithm {
     name: "one_shot",
-    about: "everybody sends to whoever needs it at once, everybody folds in rank order",
+    about: "each rank sends to all that need the data at once, and combines what it receives in rank order",
     cost_formula: "a + (n-1)S/B",
     serves: &[
         Collective::AllReduce,

@@ -199,7 +199,7 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
 }
 
 /// The name of the socket where an id leads, and what a rank without memory says there first. For tests that say it as
-/// somebody else.
+/// another user.
 #[cfg(feature = "internals")]
 pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Vec<u8>)> {
     let Invitation { door: Door::Local(name), serial, secret, .. } = id::decode(id)? else {

@@ -51,7 +51,7 @@ pub struct CommMemory {
     pub suspendable: u64,
     /// It is given back.
     pub is_suspended: bool,
-    /// The rest.
+    /// Bytes that stay.
     pub persistent: u64,
 }
 

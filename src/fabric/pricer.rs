@@ -10,7 +10,7 @@
 //! differences soon repeat. Where faults are declared, time itself matters, and nothing is remembered. Not for calls
 //! that find messages of others under way.
 //!
-//! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than all the rest. A
+//! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than everything else. A
 //! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when they are read.
 
 use super::engine::Engine;

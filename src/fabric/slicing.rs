@@ -16,15 +16,15 @@ use crate::plan::cycles::Cycles;
 use crate::plan::{Plan, RankView};
 use crate::topology::{CarriedCall, Slicing};
 
-/// A chunk is divided into at most so many slices.
+/// Most slices into which a chunk is divided.
 const MOST_SLICES: u64 = 128;
-/// A slice has at least so many bytes.
+/// Fewest bytes of a slice.
 const SMALLEST_SLICE: u64 = 4 << 10;
 /// Calls with more messages than this are not priced: it would take seconds.
 const MOST_MESSAGES: u64 = 1 << 20;
 /// A call that takes at most this part more than its busiest port is not cut more finely.
 const NEAR_BOUND: u64 = 128;
-/// The search ends when so many slices in a row were no quicker.
+/// The search ends when this number of slices in a row were no quicker.
 const IN_VAIN: u32 = 2;
 
 /// A call as far as the search needs to know it.

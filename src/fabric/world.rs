@@ -7,7 +7,7 @@
 //!     advance(500)  -> member 1 of call 0 is done at 730           ---->|  its exit may be later
 //! ```
 //!
-//! Whoever admits calls as their members come asks for no more than is certain: events before the earliest time at
+//! A caller that admits calls as their members come asks for no more than is certain: events before the earliest time at
 //! which a member could still enter. What comes of it does not depend on how often, and up to when, was asked.
 //!
 //! - A call has members 0..n, member m stands at place `places[m]`, and each is reported once, as soon as its exit is

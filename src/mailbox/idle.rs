@@ -6,7 +6,7 @@
 //!     verdict   rounds ended << 1 | all voted true                    told by the thread that ended the round
 //!
 //!     idle thread                                       the thread whose entry made the count complete
-//!     census += (version, vote, idle)     (enter)       all slots of all mailboxes free?   no: somebody has a message to
+//!     census += (version, vote, idle)     (enter)       all slots of all mailboxes free?   no: a thread has a message to
 //!     a message is here: census -= ...    (leave)           receive; it will leave, and a later entry completes the count
 //!     a verdict is here: the round is over              census still what it was at the entry?  (exchange for the next round)
 //!                                                       verdict = ...

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Only its head
-//! is reserved when it is made, the rest at first use. When the last rank unmaps a segment its pages go back to the system, all but
+//! is reserved when it is made, its other pages at first use. When the last rank unmaps a segment its pages go back to the system, all but
 //! the file's first one, and the end of the file's used part goes back to where the segment began, if it was the last.
 //!
 //! ```text
@@ -129,7 +129,7 @@ pub struct Progress {
 /// The line in which a rank tells the others the call that it has entered, its arguments, and the data if they are few.
 #[repr(C, align(64))]
 pub struct Arrival {
-    /// The call's number; written last (Release), so who sees it sees the rest.
+    /// The call's number; written last (Release), so a reader that sees it sees the other fields.
     pub seq: AtomicU64,
     /// Packed arguments (see `transport::arrival`).
     pub args: AtomicU64,
@@ -230,7 +230,7 @@ impl Control {
         let segment = Segment::of(&file, layout.total())?;
         Control::first(segment, layout, file)
     }
-    /// Somebody else's.
+    /// Opens the segment that another process made.
     pub fn open(file: File, layout: Layout) -> Result<Control> {
         let segment = Segment::map(&file, layout.total())?;
         Control::first(segment, layout, file)

@@ -377,7 +377,7 @@ fn limit_bytes() -> Result<Option<usize>> {
     })?;
     if bytes > MOST {
         return Err(Error::argument(format!(
-            "PENNY_HEAP_SIZE is `{text}`; no process has so many addresses: pass at most {MOST}"
+            "PENNY_HEAP_SIZE is `{text}`; a process does not have that number of addresses: pass at most {MOST}"
         )));
     }
     Ok(Some(bytes.max(PAGE).next_multiple_of(PAGE)))

@@ -32,7 +32,7 @@ pub struct LinkCycle {
     pub width: u32,
 }
 
-/// So many ranks stand for all when orders are hashed.
+/// Number of ranks that stand for all when orders are hashed.
 const HASHED: usize = 16;
 
 impl RingOrders {

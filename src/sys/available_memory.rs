@@ -1,6 +1,6 @@
 //! Memory that this process can still fill: what the machine has available, and what its control groups allow.
 //!
-//! The kernel gives out pages of a memory file when they are touched. Where none is left it ends a process, so whoever hands out such
+//! The kernel gives out pages of a memory file when they are touched. Where none is left it ends a process, so code that hands out such
 //! pages asks here first.
 
 use std::fs;

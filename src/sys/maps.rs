@@ -26,7 +26,7 @@ impl Mapping {
         self.access == "rw-p" && self.inode == 0 && !self.name.starts_with("[stack")
     }
 
-    /// The byte at `address` is byte `offset` of this file, shared with whoever else maps it.
+    /// The byte at `address` is byte `offset` of this file, shared with all that map it.
     pub fn shares(&self, file: &File, address: usize, offset: usize) -> bool {
         let same = |m: std::fs::Metadata| m.ino() == self.inode && m.dev() == self.device;
         self.access.ends_with('s')

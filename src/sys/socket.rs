@@ -99,7 +99,7 @@ pub struct Datagram {
     pub len: usize,
     /// The descriptors that came with it.
     pub fds: Vec<OwnedFd>,
-    /// The packet was longer than the buffer; the rest is lost.
+    /// The packet was longer than the buffer; what did not fit is lost.
     pub cut: bool,
     /// More descriptors came than fit: than [`MAX_FDS`], or than this process may open.
     pub fds_lost: bool,

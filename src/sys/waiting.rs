@@ -115,7 +115,7 @@ mod tests {
     fn a_thread_waits_from_the_beginning_of_its_wait_to_the_end_but_for_what_it_does_there() {
         drop(NotedWait::polling());
         let note = own();
-        assert_eq!(note.waits(), None, "nothing is written before somebody asks");
+        assert_eq!(note.waits(), None, "nothing is written before a caller asks");
         let waiting = NotedWait::polling();
         assert_eq!(note.waits(), Some(CurrentWait { turn: 1, looks: Some(0) }));
         assert_eq!(waiting.acting(|| note.waits()), None);

@@ -59,7 +59,7 @@ fn is_shape(line: &str) -> bool {
     line.starts_with('[') && !line.starts_with("[class")
 }
 
-/// Every rank sends so many bytes to each of its peers on a lane each, in slices: until the last is there, in
+/// Every rank sends `bytes` bytes to each of its peers on a lane each, in slices: until the last is there, in
 /// picoseconds.
 fn all_send(network: &Network, peers: impl Fn(Rank) -> Vec<Rank>, bytes: u64, slice_bytes: u64) -> u64 {
     let nranks = network.shape.nranks();

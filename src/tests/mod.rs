@@ -19,3 +19,4 @@ mod signal_masks;
 mod streams;
 mod symmetric;
 mod windows;
+mod words;

@@ -80,7 +80,7 @@ impl Identity {
 #[derive(Default)]
 pub(super) struct Identities {
     all: std::sync::OnceLock<Box<[Identity]>>,
-    /// The cores for this process, once somebody has asked.
+    /// The cores for this process, once they have been asked for.
     cores: std::sync::OnceLock<u32>,
     /// When a wait is to look at /proc again, and at which rank it goes on.
     next_ns: AtomicU64,

@@ -95,7 +95,7 @@ impl Scope {
 /// In place of a call's number: the rank gave up before it had joined.
 pub const JOINING: u64 = u64::MAX;
 
-/// Bits of the program counter that count within a call; the rest is the call's number.
+/// Bits of the program counter that count within a call; the other bits are the call's number.
 pub const STEP_BITS: u32 = 20;
 
 /// The program counter with which call `seq` begins.

@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(segments(&folder).len(), 1);
         assert_eq!(segments(&folder)[0].level, Level::Ok);
         std::fs::write(folder.join("penny-0123"), "x").unwrap();
-        std::fs::write(folder.join("someone-else"), "x").unwrap();
+        std::fs::write(folder.join("another-program"), "x").unwrap();
         let facts = segments(&folder);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(facts.len(), 1, "{facts:?}");

@@ -75,7 +75,7 @@ impl Pipe {
         }
     }
 
-    /// Hands on the rest that has no end of line, and closes the pipe.
+    /// Hands on the last text, which has no end of line, and closes the pipe.
     pub fn finish(&mut self, lines: &mut Option<&mut dyn FnMut(Line)>) {
         self.file = None;
         if !self.rest.is_empty() {

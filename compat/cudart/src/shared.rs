@@ -25,7 +25,7 @@ fn lines(bytes: usize) -> Vec<Line> {
 }
 
 impl Shared {
-    /// Makes the memory for a launch that asks for so many bytes.
+    /// Makes the memory for a launch that asks for `bytes` bytes.
     pub fn new(bytes: usize) -> Shared {
         Shared { dynamic: lines(bytes), dynamic_bytes: bytes, variables: Vec::new() }
     }

@@ -39,7 +39,7 @@ static void arguments_are_checked(void) {
     FAILS(ncclInvalidArgument, "win", ncclCommWindowRegister(comm, in, sizeof in, NULL, 0));
 }
 
-/* A group runs nothing of what is in it when one of its calls was refused, whoever refused it. */
+/* A group runs nothing of what is in it when one of its calls was refused, by this library or by Penny. */
 static void a_group_with_a_refused_call_fails(void) {
     for (int i = 0; i < 2; i++) {
         out[0] = -1;

@@ -141,7 +141,7 @@ class Copy:
         check(lib.pennyRemoteCopyWaitSend(self._comm, self._copy), self._comm)
 
     def wait_received(self) -> None:
-        """Waits until as many bytes have come to this rank, from whomever, and takes them off."""
+        """Waits until as many bytes have come to this rank, from any rank, and takes them off."""
         check(lib.pennyRemoteCopyWaitRecv(self._comm, self._copy), self._comm)
 
     def wait(self) -> None:

@@ -22,7 +22,7 @@ COMPLEX = (torch.complex64, torch.complex128)
 DTYPES = (torch.bool, *INTEGERS, *FLOATS, *FLOATS8, *COMPLEX)
 
 GLOO_DTYPES = frozenset(DTYPES) - {torch.int16, torch.uint16, torch.uint32, torch.uint64, *FLOATS8}
-"""What gloo's collectives take. For the rest the computed result is all there is to compare with."""
+"""What gloo's collectives take. For other calls the computed result is all there is to compare with."""
 
 
 def name(dtype: torch.dtype) -> str:

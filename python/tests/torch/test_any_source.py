@@ -65,7 +65,7 @@ def of_senders_that_all_wait_none_is_passed_over(job: Job) -> None:
             dist.send(message(job.rank, number), 0, group=job.tested)
         said(job, "fair: sent")
         return
-    for sender in everybody_else(job):  # The first message of each: room for the rest.
+    for sender in everybody_else(job):  # The first message of each: room for the others.
         dist.recv(torch.empty(3, dtype=torch.int64), sender, group=job.tested)
     await_all(job, "fair: sent")
     for turn in range(rounds):

@@ -10,7 +10,7 @@ use super::*;
 use crate::bootstrap::frame;
 use crate::sys::socket;
 
-/// Connect as somebody who does not know the protocol.
+/// Connects as a process that does not know the protocol.
 pub fn connect(name: &[u8]) -> OwnedFd {
     loop {
         match socket::connect(name) {

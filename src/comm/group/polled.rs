@@ -1,4 +1,4 @@
-//! Calls that are polled: left wherever they would have to wait, and taken up again by whoever has time.
+//! Calls that are polled: left wherever they would have to wait, and taken up again by a thread that has time.
 //!
 //! ```text
 //!     poll  -->  share of comm a: [signals] [transfers] [collective 2 of 3, waits for rank 1] ...

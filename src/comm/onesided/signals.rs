@@ -1,5 +1,5 @@
-//! Signals, and puts that end with one: a rank writes into another's window and counts up there; the other waits for so
-//! many counts.
+//! Signals, and puts that end with one: a rank writes into another's window and counts up there; the other waits for
+//! a number of counts.
 //!
 //! ```text
 //!     rank 0   put_signal(data, window, 1): data -----> rank 1's window, then counter[0 -> 1, ctx, sigIdx] += 1

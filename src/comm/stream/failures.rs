@@ -1,4 +1,4 @@
-//! What failed on a stream, until somebody has been told.
+//! What failed on a stream, until a call has reported it.
 
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;

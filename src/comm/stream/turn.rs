@@ -116,7 +116,7 @@ impl CallTurns {
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
-    /// Waits until the first so many turns are over, and goes on with what is queued meanwhile.
+    /// Waits until the first `turns` turns are over, and goes on with what is queued meanwhile.
     pub(in crate::comm) fn await_over(&self, turns: u64) -> Result<(), Interrupted> {
         drive_until(None, &self.over, turns)
     }

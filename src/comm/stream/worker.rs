@@ -17,7 +17,7 @@ use crate::sync::wait::give_way;
 use std::thread;
 use std::time::Duration;
 
-/// So many times in a row others did what was queued before the worker backs off.
+/// Number of times in a row that other threads did what was queued, after which the worker backs off.
 const BACK_OFF_AFTER: u32 = 3;
 /// The pause between two looks, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(250);

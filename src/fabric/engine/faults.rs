@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     down      |-- message --X        down, retrained        |-- message, again --|
-//!     slow      |-- so much of it --|- the rest at a part of the rate -|
+//!     slow      |-- so much of it --|- the other part, more slowly --|
 //!     crc       |-- message, damaged --|-- message, damaged --|-- message --|
 //! ```
 //!

@@ -226,7 +226,7 @@ impl Engine {
             if event.call == TURN {
                 port = Some(event.who);
                 (event.call, event.who) =
-                    shared.turns[event.who as usize].next().expect("a turn is due where somebody waits");
+                    shared.turns[event.who as usize].next().expect("a turn is due where a message waits");
             }
             let number = event.call & !HEAD;
             let call = &mut self.calls[(number - self.front) as usize];

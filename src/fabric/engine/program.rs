@@ -96,7 +96,7 @@ pub struct Program {
     switches: Vec<Option<u32>>,
 }
 
-/// The programs of all ranks, listed or written one at a time: lists of a call of a thousand ranks take more memory than all the rest.
+/// The programs of all ranks, listed or written one at a time: lists of a call of a thousand ranks take more memory than everything else.
 pub enum Plans<'a> {
     Listed(&'a [Plan]),
     Written(&'a dyn Fn(Rank) -> Plan),

@@ -25,7 +25,7 @@ use crate::types::Rank;
 use fair::{Packets, Turns};
 use in_switch::Joined;
 
-/// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
+/// Set in [`TimedEvent::who`] where its other bits are a rank, which enters.
 const ENTRY: u32 = 1 << 31;
 /// No message, and no rank.
 pub const NONE: u32 = u32::MAX;

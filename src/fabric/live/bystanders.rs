@@ -16,7 +16,7 @@
 //! A thread that acts without being counted may be about to wake it: one that has never called, one that moves the bytes of its
 //! call, or the one that runs the engine.
 //!
-//! Whoever could have woken a thread looks again before it waits itself, or is counted out. A thread that ends may wake others as
+//! A thread that could have woken another looks again before it waits itself, or is counted out. A thread that ends may wake others as
 //! well, so it counts until the kernel has let go of it. Everything else that a thread may wait for (a time, a file, another
 //! process) may come about at any moment; such a thread holds the clock, for as long as the grace period lasts.
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A rank writes its own place, tickets and posts. Ports, log and the header's account of the world are written by
-//! whoever holds [`BoardHeader::runner`].
+//! the thread that holds [`BoardHeader::runner`].
 
 use crate::error::{Error, Result};
 use crate::memory::segment::{Segment, shared_layout};
@@ -54,11 +54,11 @@ shared_layout! {
         pub running: AtomicU32,
         /// 1 + the rank that runs the engine now; 0: nobody.
         pub runner: AtomicU32,
-        /// Bumped by whoever finds that nobody is running: the engine is to be run.
+        /// Incremented by the thread that finds that none is running: the engine is to be run.
         pub wanted: AtomicU64,
         /// Length of the sentence that says why no call can end any more; 0: all is well.
         pub deadlock: AtomicU32,
-        /// 1: ranks store to each other's memory, so whoever is done goes on alone, before anything later happens.
+        /// 1: ranks store to each other's memory, so a rank that is done goes on alone, before anything later happens.
         pub exact: AtomicU32,
         /// Times that the log was begun anew.
         pub epoch: AtomicU64,
@@ -74,7 +74,7 @@ shared_layout! {
         pub late: AtomicU64,
         /// The latest time that the engine has told a rank: who comes back to the clock enters no earlier.
         pub reached_ps: AtomicU64,
-        /// Times that somebody has held `runner`.
+        /// Times that a thread has held `runner`.
         pub runs: AtomicU64,
         /// The latest time that a thread of a program knows, where programs' clocks follow the machine's.
         pub known_ps: AtomicU64,
@@ -101,9 +101,9 @@ shared_layout! {
         life: LifeNode,
         /// Places in mailboxes that threads of its rank are expected to take, less those where one waits.
         pub outside: AtomicU32,
-        /// Thread lines of this rank that have ever been in use: the first so many.
+        /// Number of thread lines of this rank that have ever been in use; they are the first.
         pub threads_used: AtomicU32,
-        /// Tickets of this rank that have ever been in use: the first so many.
+        /// Number of tickets of this rank that have ever been in use; they are the first.
         pub tickets_used: AtomicU32,
         /// 1 + the place of the rank whose death made its communicator fail; 0: none did. It may end because of it.
         pub fails_for: AtomicU32,
@@ -259,14 +259,14 @@ impl Layout {
 }
 
 impl ClockSegment {
-    /// New and empty, for so many ranks on a machine of so many ports.
+    /// Makes an empty segment for `places` ranks on a machine of `ports` ports.
     pub fn create(places: u32, ports: u32) -> Result<ClockSegment> {
         let (places, ports) = (places as usize, ports as usize);
         let layout = Layout::new(places, ports);
         let (segment, file) = Segment::create(layout.total, layout.post)?;
         Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
     }
-    /// Somebody else's.
+    /// Opens the segment that another process made.
     pub fn open(file: File, places: u32, ports: u32) -> Result<ClockSegment> {
         let (places, ports) = (places as usize, ports as usize);
         let segment = Segment::map(&file, Layout::new(places, ports).total)?;
@@ -317,7 +317,7 @@ impl ClockSegment {
     pub fn place(&self, place: u32) -> &PlaceLine {
         &self.segment.structs::<PlaceLine>(self.layout().place, self.places)[place as usize]
     }
-    /// Does a thread of the rank wait for somebody's store?
+    /// Tells whether a thread of the rank waits for a store of another.
     pub fn awaits(&self, place: u32) -> bool {
         self.place(place).awaiting.load(Ordering::Acquire) & u64::from(u32::MAX) != 0
     }

@@ -1,7 +1,7 @@
 //! Who runs the engine, and what becomes of all if it cannot go on.
 //!
 //! ```text
-//!     the last to wait:  wanted + 1,  runner 0 -> me?  no: whoever holds it looks at `wanted` once more when it lets go
+//!     the last to wait:  wanted + 1,  runner 0 -> me?  no: its holder looks at `wanted` once more when it lets go
 //!                                                      yes: run,  runner -> 0,  wanted as before? else again
 //! ```
 //!

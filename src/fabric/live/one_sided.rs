@@ -5,7 +5,7 @@
 //!     rank 1   waits for its signal, and does not count as running ......................... looks --> goes on at 2.1 us
 //! ```
 //!
-//! Whoever puts waits until the engine has said when the bytes arrive, and only then stores; so all stores are made in the
+//! A rank that puts waits until the engine has said when the bytes arrive, and only then stores; so all stores are made in the
 //! order of the machine's time, and each with the time at which it is made. A rank that waits for one is woken by every
 //! store to its memory and looks again. The one who wakes counts the woken as running before it goes on itself, or the
 //! engine might run while they still have to look.

@@ -1,4 +1,4 @@
-//! The paced clock: calls return no earlier than the declared machine would, so many times slower.
+//! The paced clock: calls return no earlier than on the declared machine, slowed down by a factor.
 //!
 //! ```text
 //!     wall clock    anchor --------- entry ~~~~~~~~~~~ target = anchor + dilation * (exit - anchor's time)

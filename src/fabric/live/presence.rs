@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     PRESENT --call--> INSIDE --over--> PRESENT        counted in `running`; in a call, while it does not wait there
-//!     PRESENT --a waiter, after the grace period--> AWAY         whoever makes such a change counts it out
+//!     PRESENT --a waiter, after the grace period--> AWAY         the thread that makes the change counts it out
 //!     PRESENT --a waiter of its process, by the kernel's word--> BLOCKED          (`bystanders.rs`)
 //!     AWAY, BLOCKED --call--> INSIDE                             and its thread, when it calls, in again
 //!     INSIDE --its thread lends it--> LENT --the last activity ends--> PRESENT                (`threads.rs`)

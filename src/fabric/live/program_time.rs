@@ -9,7 +9,7 @@
 //! not begin before. So one thread may drive many ranks.
 //!
 //! `penny run --virtual-time` lets the clock that the program reads follow this time. Then what the threads of all processes have seen
-//! goes into the clock segment: a machine has one time, and whoever reads the clock learns what any of them knows.
+//! goes into the clock segment: a machine has one time, and a thread that reads the clock learns what any of them knows.
 
 use super::clock_segment::ClockSegment;
 use super::participant::Participant;

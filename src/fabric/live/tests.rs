@@ -14,7 +14,7 @@ fn no_programs(_: u8, _: &RankView) -> Result<Vec<Plan>> {
     panic!("a program that cannot be written")
 }
 
-/// Seats of so many ranks, each with a mapping and a runner of its own, as in processes.
+/// Participants for `n` ranks, each with a mapping and a runner of its own, as in processes.
 fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
     let machine = Machine {
         network: Arc::new(open(fabric).unwrap()),

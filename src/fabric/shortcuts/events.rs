@@ -19,7 +19,7 @@ use crate::fabric::engine::queue::{Queue, TimedEvent};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-/// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
+/// Set in [`TimedEvent::who`] where its other bits are a rank, which enters.
 const ENTRY: u32 = 1 << 31;
 /// Set in [`TimedEvent::order`] of a head at a port: at one moment all that arrives goes before.
 const HEAD: u64 = 1 << 63;

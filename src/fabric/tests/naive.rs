@@ -1,4 +1,4 @@
-//! The link model once more, as slowly and plainly as can be: a list of what is pending, and maps for the rest.
+//! The link model once more, as slowly and plainly as can be: a list of what is pending, and maps.
 
 use crate::fabric::{CallTimes, PortState, PricedCall};
 use crate::plan::{Operand, Plan, Step};

@@ -160,7 +160,7 @@ impl Blocks {
         largest
     }
 
-    /// Cuts `id` after `bytes` bytes; the rest is a block of its own.
+    /// Cuts `id` after `bytes` bytes; the bytes behind become a block of their own.
     fn split(&mut self, id: Id, bytes: u64) -> Id {
         let whole = self.get(id).clone();
         let rest = self.record(BlockRecord {

@@ -138,7 +138,7 @@ impl Lines {
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
-    /// Where that slot begins in the segment; it holds so many bytes.
+    /// Returns where that slot begins in the segment; it holds `bytes` bytes.
     #[inline]
     fn pair_slot_at(&self, from: u32, to: u32, index: u64, bytes: usize) -> usize {
         assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");

@@ -7,9 +7,9 @@
 //!     3 ends:  4's place says gone, 5's as well; 6's does not: now it says that it is its turn
 //! ```
 //!
-//! Whoever hands the lock on and whoever goes away both write to the place of that number, in one exchange; so one of them is
-//! the second, sees what the first wrote and does what is left to do: it goes on to the next number. Nobody who waits ever
-//! waits for somebody who gave up, and nobody waits for longer than those took who drew before it.
+//! The thread that hands the lock on and the one that goes away both write to the place of that number, in one exchange; so one of them is
+//! the second, sees what the first wrote and does what is left to do: it goes on to the next number. A thread that waits never
+//! waits for one that gave up, and waits no longer than those took that drew before it.
 
 use crate::sync::prim::model::{AtomicU64, Ordering};
 use crate::types::Rank;

@@ -130,7 +130,7 @@ pub(super) fn trace(case: &Case<'_>, matching: &Matching) -> Checked<Trace> {
             let from = matching.senders[rank as usize][stuck]
                 .iter()
                 .find(|s| ranks[s.rank as usize].results.len() <= s.step)
-                .expect("a stuck rank waits for somebody");
+                .expect("a stuck rank waits for another");
             let what = format!(
                 "deadlock: waits for step {} of rank {}, which stands at step {}",
                 from.step,

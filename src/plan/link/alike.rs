@@ -3,7 +3,7 @@
 //! ```text
 //!     ring, n = 4      rank 0   send own   fold 3's, pass on   fold 3's, pass on   ...
 //!                      rank 1   send own   fold 0's, pass on   fold 0's, pass on   ...
-//!     step 2 of each rank needs step 1 of some rank: so its level is 2 on all ranks, whoever that is
+//!     step 2 of each rank needs step 1 of some rank: so its level is 2 on all ranks, whichever that is
 //! ```
 //!
 //! All ranks run in step, so step j of all ranks can run when the steps that it takes from have an index below j. Which rank

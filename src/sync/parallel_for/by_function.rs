@@ -1,7 +1,7 @@
 //! Loops that a function of the program runs, and the check that it has run each index once.
 //!
 //! The function is not trusted: it may leave indices out, repeat them, invent some, or call the body after it has returned. The body's
-//! argument is therefore no address but the number of a loop. Whoever calls the body with the number of a loop that is over finds
+//! argument is therefore no address but the number of a loop. A thread that calls the body with the number of a loop that is over finds
 //! none, and nothing is done.
 
 use crate::error::{Error, Result};

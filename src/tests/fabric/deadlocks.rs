@@ -1,4 +1,4 @@
-//! Ranks that wait for one another in a ring, or for somebody who will not come, are told so at once.
+//! Ranks that wait for one another in a ring, or for a rank that will not come, are told so at once.
 
 use super::{barrier, half, on_machine, timed};
 use crate::comm::CommHandle;

@@ -217,7 +217,7 @@ impl Vector {
     /// Writes the input's blocks to a buffer whose element `at` is the input's first.
     fn write_input<'b>(&self, at: usize, to: &'b mut [u8]) -> &'b mut [u8] {
         let (me, size) = (self.place.me, self.shape.kind.size);
-        let input = self.input.as_ref().expect("whoever has no input writes none");
+        let input = self.input.as_ref().expect("a rank without an input writes none");
         for peer in 0..input.counts.len() {
             let range = input.range(peer);
             let part = &mut to[(at + range.start) * size..(at + range.end) * size];

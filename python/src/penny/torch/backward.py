@@ -71,7 +71,7 @@ class PassEnd:
 
 
 def _is_asked_for_by_the_reducer() -> bool:
-    """Has the engine called C++ code that asks for a future? Whoever asks in Python may wait for it at once, be it in C++."""
+    """Has the engine called C++ code that asks for a future? A caller in Python may wait for it at once, also in C++."""
     if _current_graph_task_id() == _NO_PASS:
         return False
     asks = sys._getframe()

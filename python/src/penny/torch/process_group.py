@@ -2,7 +2,7 @@
 
 Torch's own ProcessGroup hands each call to its dispatcher, which finds the backend and wraps the work that it returns
 in one that cannot tell whether it is completed. A group whose only backend is Penny does without: its methods call the
-backend, and what they return is the backend's own work. Whoever has to see collectives on their way (dispatch modes,
+backend, and what they return is the backend's own work. What has to see collectives on their way (dispatch modes,
 tensor subclasses, hooks) still does: then the call goes through the dispatcher, to the same backend.
 """
 
