@@ -171,6 +171,7 @@ static void a_group_that_is_left_makes_no_calls() {
     CHECK(equal(data, std::vector<int>(4, rank)));
     THROWS(pennyInvalidUsage, "not made in a penny::group", { penny::group group; comm.dup(); });
     THROWS(pennyInvalidUsage, "not made in a penny::group", { penny::group group; comm.make_window(data); });
+    THROWS(pennyInvalidUsage, "not made in a penny::group", { penny::group group; penny::communicator::all(2); });
     comm.barrier();
 }
 

@@ -55,6 +55,7 @@ public:
 
     // Makes ranks in this process, with a communicator each. Use each in its own thread, or all of one thread in a group.
     static returns<std::vector<basic_communicator>> all(int ranks) {
+        if (in_group()) return Errors::template fail<std::vector<basic_communicator>>(no_group());
         std::vector<pennyComm_t> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 1);
         const pennyResult_t code = pennyCommInitAll(handles.data(), ranks, nullptr);
         std::vector<basic_communicator> comms;
