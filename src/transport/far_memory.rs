@@ -12,7 +12,7 @@
 //! Requests from one rank to another are carried out in their order, as those of one host's ranks are. A put returns when its bytes
 //! are copied; no more than [`WINDOW`] are under way, so that the queue to a slow rank stays short.
 //!
-//! A rank opens the ranges of its heap that others may access ([`Transport::open`]). A request for anything else, whoever sent it, changes
+//! A rank opens the ranges of its heap that others may access ([`Transport::open`]). A request for anything else, from any rank, changes
 //! nothing and breaks the communicator.
 
 use super::Transport;
@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Requests to one rank that may be under way.
 pub(super) const WINDOW: u64 = 256;
-/// A rank tells the sender unasked when it has carried out so many.
+/// Number of requests carried out after which a rank tells the sender unasked.
 const TOLD_EVERY: u64 = WINDOW / 4;
 
 /// What a rank keeps for one-sided access over its links.

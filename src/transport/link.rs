@@ -170,7 +170,7 @@ pub enum FarAccess<'a> {
     },
     /// The sender wants to know how many of its accesses are done: all above are counted.
     HowFar,
-    /// So many of the receiver's accesses are done.
+    /// The number of the receiver's accesses that are done.
     Done(u64),
     /// The answer to an access of the receiver.
     Answer {
