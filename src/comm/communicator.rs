@@ -33,7 +33,7 @@ pub(super) struct Shrinks {
     pub attempts: u64,
     /// The place of the last one, and the rank that named it.
     pub last_place: (Rank, u64),
-    /// The members on other hosts to which the last one connected, and how many attempts each had ended by then.
+    /// The ranks of other hosts to which it has connected, and how many attempts each had ended when it did so last.
     pub last_far: Vec<(Rank, u64)>,
 }
 

@@ -35,7 +35,6 @@ use crate::types::Rank;
 use agreement::Difference;
 use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
-use link::{Ending, News};
 use single_copy::SingleCopy;
 use std::sync::{Arc, OnceLock, Weak};
 use threads::RankThreads;
@@ -377,22 +376,6 @@ impl Transport {
         fence(Ordering::Release);
         self.send_life();
         self.ring_all();
-    }
-
-    /// Makes every rank's current and future calls fail. How this rank calls it counts if no other rank has ended them before.
-    pub fn end_calls(&self, ending: Ending) {
-        if let Some(cause) = self.cause() {
-            self.publish_cause(cause);
-        }
-        die_point!(50 "abort_begun");
-        let word = &self.control.header().ended_by;
-        let _ = word.compare_exchange(0, ending.word(self.rank), Ordering::Release, Ordering::Relaxed);
-        die_point!(51 "abort_told");
-        self.send_news(News { ending: Some(ending), ..News::default() });
-        self.ring_all();
-        die_point!(52 "abort_rung");
-        // The rank that sleeps inside a call may be this very one.
-        self.wake_own();
     }
 }
 

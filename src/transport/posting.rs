@@ -1,7 +1,7 @@
 //! What this rank sends to far ranks.
 
 use super::arrival::Offer;
-use super::link::{Body, LifeLine, News};
+use super::link::{Body, Ending, LifeLine, News};
 use super::{Scope, Transport};
 use crate::sync::prim::Ordering;
 use crate::types::Rank;
@@ -59,5 +59,25 @@ impl Transport {
         if let Some(far) = &self.far {
             far.post_to_all(Body::News(news));
         }
+    }
+
+    /// Makes every rank's current and future calls fail. How this rank calls it counts if no other rank has ended them before.
+    pub fn end_calls(&self, ending: Ending) {
+        if let Some(cause) = self.cause() {
+            self.publish_cause(cause);
+        }
+        die_point!(50 "abort_begun");
+        let word = &self.control.header().ended_by;
+        let own = ending.word(self.rank);
+        let is_first = word.compare_exchange(0, own, Ordering::Release, Ordering::Relaxed).is_ok();
+        die_point!(51 "abort_told");
+        // Else the rank that was first tells it: ranks of other hosts would name this one.
+        if is_first {
+            self.send_news(News { ending: Some(ending), ..News::default() });
+        }
+        self.ring_all();
+        die_point!(52 "abort_rung");
+        // The rank that sleeps inside a call may be this very one.
+        self.wake_own();
     }
 }

@@ -176,7 +176,7 @@ struct Attempt<'a> {
     far: OnceCell<Vec<(Rank, ShrinkProgress)>>,
     /// The place of this rank's last attempt, and who named it: that rank may still do.
     last_place: (Rank, u64),
-    /// The members to which that attempt connected, as in [`Shrinks`](crate::comm::communicator::Shrinks).
+    /// The ranks of other hosts to which earlier ones connected, as in [`Shrinks`](crate::comm::communicator::Shrinks).
     last_far: &'a [(Rank, u64)],
 }
 

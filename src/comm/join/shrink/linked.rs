@@ -57,8 +57,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Returns the members to which this attempt has connected, and how many attempts each had ended by then.
+    /// Returns the members to which this rank has connected, now or before, and how many attempts each had ended when it did so last.
     pub(super) fn connected(&self) -> Vec<(Rank, u64)> {
-        self.far.get().into_iter().flatten().map(|(rank, making)| (*rank, making.ended())).collect()
+        let now = self.far.get().into_iter().flatten().map(|(rank, making)| (*rank, making.ended()));
+        let mut all: Vec<(Rank, u64)> = now.collect();
+        // An attempt without a member leaves what was known of it.
+        let before = self.last_far.iter().filter(|(rank, _)| all.iter().all(|(now, _)| now != rank));
+        let before: Vec<_> = before.copied().collect();
+        all.extend(before);
+        all
     }
 }
