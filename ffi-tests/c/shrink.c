@@ -87,6 +87,7 @@ static void a_shrink_that_aborts_ends_the_calls_of_its_parent(void) {
     int out = ranks - 1;
     if (ranks < 3) return;
     OK(pennyCommDup(comm, &parent));
+    OK(pennyBarrier(parent, NULL));
     CHECK(pthread_create(&thread, NULL, waits_in_vain, &parent) == 0);
     for (int i = 0; i < 20; i++) nap();
     if (rank != out) {
@@ -104,6 +105,8 @@ static void a_revoked_communicator_can_be_shrunk(void) {
     pennyResult_t state;
     pennyUniqueId id;
     OK(pennyCommDup(comm, &parent));
+    /* A rank of another host may still be making it. */
+    OK(pennyBarrier(parent, NULL));
     if (rank == 0) OK(pennyCommRevoke(parent, PENNY_REVOKE_DEFAULT));
     do OK(pennyCommGetAsyncError(parent, &state));
     while (state == pennySuccess);
