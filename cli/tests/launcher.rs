@@ -335,7 +335,11 @@ fn the_terminals_interrupt_is_left_to_the_terminal() {
 /// Starts two ranks that say their process ids, sends SIGINT to the launcher `times` times, and gives the rest of what the
 /// ranks say, the exit code, and whether a rank is left. In between the ranks have time to set their traps and to die.
 fn interrupted(script: &str, times: u32) -> (String, Option<i32>, bool) {
-    let mut child = launch(2, &[], script).stdout(Stdio::piped()).spawn().unwrap();
+    interrupted_job(launch(2, &[], script), times)
+}
+
+fn interrupted_job(mut job: Command, times: u32) -> (String, Option<i32>, bool) {
+    let mut child = job.stdout(Stdio::piped()).spawn().unwrap();
     let (ranks, mut rest) = read_pids(&mut child, 2);
     for _ in 0..times {
         kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
@@ -372,6 +376,14 @@ fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
 
 #[test]
 fn ranks_that_ignore_an_interrupt_are_ended_after_some_seconds() {
-    let deaf = "trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
-    assert_eq!(interrupted(deaf, 1), (String::new(), Some(130), false));
+    let deaf = "[ $PENNY_RANK = 1 ] && trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut job = launch(2, &[], deaf);
+    job.stderr(said.reopen().unwrap());
+    assert_eq!(interrupted_job(job, 1), (String::new(), Some(130), false));
+    let said = std::fs::read_to_string(said.path()).unwrap();
+    assert!(
+        said.contains("1 rank still running, to be ended in 9 s, or at once by another Ctrl-C"),
+        "{said}"
+    );
 }

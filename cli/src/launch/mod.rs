@@ -8,7 +8,7 @@
 //!                      │    pipes      lines of output     │
 //!                      ▼                                   │
 //!                    a rank failed, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
-//!                    Ctrl-C ── 10 s, or Ctrl-C again ──┘
+//!                    Ctrl-C ── 10 s, or Ctrl-C again ──┘   (after 1 s it says how many it waits for)
 //! ```
 //!
 //! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
@@ -39,6 +39,9 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// The time that ranks have after Ctrl-C to end by themselves: to write a checkpoint, say.
 const TIME_TO_END: Duration = Duration::from_secs(10);
+
+/// The time after Ctrl-C after which the launcher says whom it waits for.
+const TIME_TO_SAY: Duration = Duration::from_secs(1);
 
 /// The exit code of a program that Ctrl-C ended: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -152,10 +155,9 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
     let mut last_call: Option<Instant> = None;
     let mut ctrl_c = CtrlC::default();
     while ranks.any_alive() {
-        let wake = match (last_call, ctrl_c.until) {
-            (Some(last), _) => Some(last),
-            (None, Some(until)) => Some(deadline.map_or(until, |deadline| deadline.min(until))),
-            (None, None) => deadline,
+        let wake = match last_call {
+            Some(last) => Some(last),
+            None => [deadline, ctrl_c.until, ctrl_c.say_at].into_iter().flatten().min(),
         };
         let told_to_end = wait(&signals, &pipes, wake, ends_with_stdin && last_call.is_none());
         while let Ok(Some(info)) = signals.read_signal() {
@@ -198,6 +200,13 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
             );
             verdict = Some(Outcome::failed(124, sentence));
         }
+        if ctrl_c.says(now) && last_call.is_none() && ranks.any_alive() {
+            let (left, seconds) = (ranks.alive(), (TIME_TO_END - TIME_TO_SAY).as_secs());
+            let s = if left == 1 { "" } else { "s" };
+            eprintln!(
+                "penny: interrupted; {left} {noun}{s} still running, to be ended in {seconds} s, or at once by another Ctrl-C"
+            );
+        }
         if ctrl_c.is_impatient(now) && last_call.is_none() && ranks.any_alive() {
             let sentence = format!("interrupted: {} of {all} {noun}s had to be ended", ranks.alive());
             verdict = Some(Outcome::failed(INTERRUPTED, sentence));
@@ -232,12 +241,22 @@ struct CtrlC {
     count: u32,
     /// The time at which the ranks are ended.
     until: Option<Instant>,
+    /// The time at which the launcher says which ranks it waits for; `None`: not interrupted, or said.
+    say_at: Option<Instant>,
 }
 
 impl CtrlC {
     fn again(&mut self, now: Instant) {
         self.count += 1;
-        self.until.get_or_insert(now + TIME_TO_END);
+        if self.count == 1 {
+            self.until = Some(now + TIME_TO_END);
+            self.say_at = Some(now + TIME_TO_SAY);
+        }
+    }
+
+    /// Tells, once, whether it is time to say which ranks the launcher waits for.
+    fn says(&mut self, now: Instant) -> bool {
+        self.say_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Tells whether the ranks must be ended now.
