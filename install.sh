@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the C library and installs it: headers, shared and static library, pkg-config file, CMake package.
+# Builds the C library and the command penny and installs them: headers, shared and static library, pkg-config file, CMake package.
 #
 #   ./install.sh --prefix DIR [--nccl] [--libdir NAME] [--profile NAME]
 #
@@ -32,14 +32,16 @@ esac
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 
 cd "$(dirname "$0")"
-cargo build --package penny --lib --profile "$profile"
+# The command is built with it, because cargo would build the library once more for the command alone.
+cargo build --package penny --package penny-cli --profile "$profile"
 version=$(cargo pkgid --package penny | sed 's/.*[#@]//')
 major=${version%%.*}
 target=${CARGO_TARGET_DIR:-target}/$built
 to=${DESTDIR:-}$prefix
 lib=$to/$libdir
 
-mkdir -p "$to/include/penny" "$lib/pkgconfig" "$lib/cmake/penny"
+mkdir -p "$to/bin" "$to/include/penny" "$lib/pkgconfig" "$lib/cmake/penny"
+install -m 755 "$target/penny" "$to/bin"
 install -m 644 include/penny.h include/penny_mpi.h include/penny.hpp "$to/include"
 install -m 644 include/penny/*.hpp "$to/include/penny"
 install -m 644 "$target/libpenny.a" "$lib/libpenny.a"
@@ -48,7 +50,7 @@ ln -sf "libpenny.so.$version" "$lib/libpenny.so.$major"
 ln -sf "libpenny.so.$major" "$lib/libpenny.so"
 
 cat >"$lib/pkgconfig/penny.pc" <<END
-prefix=$prefix
+prefix=\${pcfiledir}/../@up@
 libdir=\${prefix}/$libdir
 includedir=\${prefix}/include
 
@@ -60,7 +62,7 @@ Libs: -L\${libdir} -lpenny
 Libs.private: -lutil -lrt -lpthread -lm -ldl
 END
 
-# The package lies in <prefix>/<libdir>/cmake/penny and finds its prefix from there, so a tree may be moved.
+# This package and the file of pkg-config find the prefix from where they lie, so a tree may be moved.
 cat >"$lib/cmake/penny/pennyConfig.cmake" <<END
 if(NOT TARGET penny::penny)
     get_filename_component(_penny_lib "\${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
@@ -74,7 +76,7 @@ endif()
 END
 # From the library directory back to the prefix: one step up for each part of --libdir.
 up=$(printf %s "$libdir" | sed 's/[^/][^/]*/../g')
-sed -i "s|@up@|$up|" "$lib/cmake/penny/pennyConfig.cmake"
+sed -i "s|@up@|$up|" "$lib/cmake/penny/pennyConfig.cmake" "$lib/pkgconfig/penny.pc"
 
 # Before 1.0 a minor version may change the interface.
 cat >"$lib/cmake/penny/pennyConfigVersion.cmake" <<END
@@ -94,7 +96,7 @@ END
 if [ -n "$nccl" ]; then
     cargo build --package penny-nccl --package penny-cudart --package penny-nvcc --package penny-time --profile "$profile"
     home=$lib/penny-cuda
-    mkdir -p "$to/bin" "$home/bin" "$home/include" "$home/lib64"
+    mkdir -p "$home/bin" "$home/include" "$home/lib64"
     install -m 755 "$target/penny-nvcc" "$home/bin/nvcc"
     ln -sf "../$libdir/penny-cuda/bin/nvcc" "$to/bin/penny-nvcc"
     install -m 644 compat/cudart/include/*.h compat/nccl/include/*.h "$home/include"

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let header = root.join("include/penny.h");
+    // A link to include/penny.h; a package of this crate has the file.
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("penny.h");
     println!("cargo::rerun-if-changed={}", header.display());
     println!("cargo::rerun-if-changed=build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets the build script's directory");

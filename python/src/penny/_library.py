@@ -26,7 +26,7 @@ def candidates() -> list[str]:
     named = os.environ.get("PENNY_LIBRARY")
     if named:
         return [named]
-    beside = Path(__file__).with_name("libpenny.abi3.so")
+    beside = Path(__file__).parent / "lib" / SONAME
     return [str(beside), SONAME] if beside.exists() else [SONAME]
 
 

@@ -1,0 +1,1 @@
+../../../build/soname.rs
