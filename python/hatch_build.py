@@ -71,7 +71,9 @@ def build(workspace: Path) -> Path:
     try:
         subprocess.run(command, cwd=workspace, check=True)
     except FileNotFoundError:
-        raise RuntimeError("the library is written in Rust, and there is no cargo: install https://rustup.rs") from None
+        raise RuntimeError(
+            "the library is written in Rust, and there is no cargo: install https://rustup.rs"
+        ) from None
     target = json.loads(metadata(workspace, "--no-deps"))["target_directory"]
     return Path(target) / "release"
 
@@ -93,7 +95,9 @@ def licences(workspace: Path) -> str:
     told = json.loads(metadata(workspace, "--filter-platform", f"{platform.machine()}-unknown-linux-gnu"))
     packages = {package["id"]: package for package in told["packages"]}
     nodes = {node["id"]: node for node in told["resolve"]["nodes"]}
-    open_ids = [each for each, package in packages.items() if package["name"] in PACKAGES and not package["source"]]
+    open_ids = [
+        each for each, package in packages.items() if package["name"] in PACKAGES and not package["source"]
+    ]
     seen = set(open_ids)
     while open_ids:
         for dependency in nodes[open_ids.pop()]["deps"]:
@@ -105,7 +109,11 @@ def licences(workspace: Path) -> str:
     for package in sorted((packages[each] for each in seen), key=lambda package: package["name"]):
         if package["source"]:
             folder = Path(package["manifest_path"]).parent
-            texts = [path for path in sorted(folder.iterdir()) if path.name.upper().startswith(("LICEN", "COPY", "NOTICE"))]
+            texts = [
+                path
+                for path in sorted(folder.iterdir())
+                if path.name.upper().startswith(("LICEN", "COPY", "NOTICE"))
+            ]
             parts.append(f"{package['name']} {package['version']}: {package['license']}\n")
             parts += [path.read_text(errors="replace") for path in texts if path.is_file()]
     return f"\n{'-' * 80}\n".join(parts)

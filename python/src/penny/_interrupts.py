@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import thread as _executor_threads
 from typing import Any
 
-from ._prototypes import INTERRUPT_CHECK
+from ._structs import INTERRUPT_CHECK
 
 # What a handler has raised during the present call of the main thread.
 _raised: BaseException | None = None

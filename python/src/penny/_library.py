@@ -18,6 +18,29 @@ from ._enums import Result
 from ._errors import error_for
 from ._structs import HEADER_VERSION
 
+# Functions that never wait and are over before another thread could have run: they keep the
+# interpreter's lock, which costs less than giving it up and asking for it again. All others give it up.
+QUICK = frozenset(
+    {
+        "pennyGetVersion",
+        "pennyGetErrorString",
+        "pennyGetLastError",
+        "pennySetInterruptCheck",
+        "pennySetProgress",
+        "pennyCommGetAsyncError",
+        "pennyCommCount",
+        "pennyCommUserRank",
+        "pennyCommDevice",
+        "pennyGroupStart",
+        "pennyEventCreate",
+        "pennyEventRecord",
+        "pennyShmemMyPe",
+        "pennyShmemNPes",
+        "pennyMailboxCanSend",
+        "pennyMailboxCanRecv",
+    }
+)
+
 SONAME = f"libpenny.so.{HEADER_VERSION[0]}"
 
 
@@ -39,7 +62,7 @@ class Library:
         for table, restype in ((_prototypes.RESULTS, c_int), (_prototypes.TEXTS, c_char_p)):
             for name, argtypes in table.items():
                 try:
-                    function = getattr(quick if name in _prototypes.QUICK else waiting, name)
+                    function = getattr(quick if name in QUICK else waiting, name)
                 except AttributeError:
                     raise ImportError(
                         f"{path} has no {name}: it is older than this package. Build both from one checkout"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._library import check, lib
-from ._prototypes import HOST_FUNCTION
+from ._structs import PROGRESS
 
 # What the library may call must outlive its calls: each thread keeps its own.
 _kept = threading.local()
@@ -28,6 +28,6 @@ def set_progress(function: Callable[[], Any] | None) -> None:
         if function:
             function()
 
-    kept = HOST_FUNCTION(hook) if function else HOST_FUNCTION()
+    kept = PROGRESS(hook) if function else PROGRESS()
     check(lib.pennySetProgress(kept, None))
     _kept.hook = kept

@@ -1,30 +1,67 @@
-"""The structs of the C interface, each with the initializer that its header gives it."""
+"""The structs and constants of the C interface, each with the initializer that its header gives it.
+
+Written by python/generate.py from include/penny.h.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    c_char,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
 
-UNIQUE_ID_BYTES = 128
 CONFIG_UNDEF_INT = -(2**31)
-MESH_DIMS = 4
 SPLIT_NOCOLOR = -1
+SHRINK_DEFAULT = 0
+SHRINK_ABORT = 1
+SUSPEND_MEM = 1
+REVOKE_DEFAULT = 0
+UNIQUE_ID_BYTES = 128
+WIN_DEFAULT = 0
+WIN_COLL_SYMMETRIC = 1
+WIN_STRICT_ORDERING = 2
+SIGNALS = 64
+SIGNAL_CONTEXTS = 8
 MAILBOX_FLIT_BYTES = 16
+MAILBOX_CAN_SEND = 1
+MAILBOX_CAN_RECV = 2
+MAILBOX_MESSAGE = 0
+MAILBOX_ALL_IDLE = 1
+MAILBOX_ALL_VOTED = 2
+MESH_DIMS = 4
+SEMAPHORE_NAME_BYTES = 32
+BARRIER_SEMAPHORES = 32
 # The version of the header that these declarations follow, as PENNY_VERSION_CODE counts.
 HEADER_VERSION = (0, 1, 0)
 _VERSION_CODE = HEADER_VERSION[0] * 10000 + HEADER_VERSION[1] * 100 + HEADER_VERSION[2]
 
-# pennyParallelFor_t: its argument, the number of indices, the body and the body's argument.
-PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_void_p)
+INTERRUPT_CHECK = CFUNCTYPE(c_int, c_void_p)
+PROGRESS = CFUNCTYPE(None, c_void_p)
+LOOP_BODY = CFUNCTYPE(None, c_void_p, c_int)
+PARALLEL_FOR = CFUNCTYPE(None, c_void_p, c_int, LOOP_BODY, c_void_p)
+HOST_FN = CFUNCTYPE(None, c_void_p)
 
 
 class _Versioned(ctypes.Structure):
     """A struct that begins with its size, a magic number and the version of the header it was declared by."""
 
     MAGIC = 0
+    # Fields whose value, unless it is given, is left to the library.
+    UNDEFINED: tuple[str, ...] = ()
 
     def __init__(self, **values: object) -> None:
-        super().__init__(size=ctypes.sizeof(self), magic=self.MAGIC, version=_VERSION_CODE, **values)
+        undefined = dict.fromkeys(self.UNDEFINED, CONFIG_UNDEF_INT)
+        head = {"size": ctypes.sizeof(self), "magic": self.MAGIC, "version": _VERSION_CODE}
+        super().__init__(**{**head, **undefined, **values})
 
 
 _HEAD = [("size", c_size_t), ("magic", c_uint), ("version", c_uint)]
@@ -33,13 +70,16 @@ _HEAD = [("size", c_size_t), ("magic", c_uint), ("version", c_uint)]
 class UniqueId(ctypes.Structure):
     """pennyUniqueId."""
 
-    _fields_ = [("internal", c_char * UNIQUE_ID_BYTES)]
+    _fields_ = [
+        ("internal", c_char * UNIQUE_ID_BYTES),
+    ]
 
 
 class Config(_Versioned):
-    """pennyConfig_t. What is not given is left to the environment, then to Penny."""
+    """pennyConfig_t."""
 
-    MAGIC = 0x50454E59
+    MAGIC = 1346719321
+    UNDEFINED = ("blocking", "timeoutMs", "threads")
     _fields_ = [
         *_HEAD,
         ("blocking", c_int),
@@ -53,21 +93,22 @@ class Config(_Versioned):
         ("parallelForArg", c_void_p),
     ]
 
-    def __init__(self, **values: object) -> None:
-        undefined = dict.fromkeys(("blocking", "timeoutMs", "threads"), CONFIG_UNDEF_INT)
-        super().__init__(**{**undefined, **values})
-
 
 class WaitSignalDesc(ctypes.Structure):
     """pennyWaitSignalDesc_t."""
 
-    _fields_ = [("opCnt", c_int), ("peer", c_int), ("sigIdx", c_int), ("ctx", c_int)]
+    _fields_ = [
+        ("opCnt", c_int),
+        ("peer", c_int),
+        ("sigIdx", c_int),
+        ("ctx", c_int),
+    ]
 
 
 class FabricInfo(_Versioned):
     """pennyFabricInfo_t."""
 
-    MAGIC = 0x50454649
+    MAGIC = 1346717257
     _fields_ = [
         *_HEAD,
         ("name", c_char * 128),
@@ -108,78 +149,12 @@ class FabricPort(ctypes.Structure):
 class SimInfo(_Versioned):
     """pennySimInfo_t."""
 
-    MAGIC = 0x50455349
-    _fields_ = [*_HEAD, ("estimatedTime", c_float), ("estimatedPs", c_uint64)]
-
-
-class ShmemStats(_Versioned):
-    """pennyShmemStats_t."""
-
-    MAGIC = 0x50455348
+    MAGIC = 1346720585
     _fields_ = [
         *_HEAD,
-        ("bytes", c_uint64),
-        ("used", c_uint64),
-        ("free", c_uint64),
-        ("largestFree", c_uint64),
-        ("peakUsed", c_uint64),
-        ("blocks", c_uint64),
-        ("allocations", c_uint64),
-        ("frees", c_uint64),
-        ("segments", c_uint64),
-        ("fragmentation", c_double),
+        ("estimatedTime", c_float),
+        ("estimatedPs", c_uint64),
     ]
-
-
-class MailboxConfig(_Versioned):
-    """pennyMailboxConfig_t. What is not given is left to Penny."""
-
-    MAGIC = 0x50454D42
-    _fields_ = [*_HEAD, ("threads", c_int), ("slots", c_int), ("slotBytes", c_int)]
-
-    def __init__(self, **values: object) -> None:
-        undefined = dict.fromkeys(("threads", "slots", "slotBytes"), CONFIG_UNDEF_INT)
-        super().__init__(**{**undefined, **values})
-
-
-class MailboxMessage(ctypes.Structure):
-    """pennyMailboxMessage_t."""
-
-    _fields_ = [
-        ("data", c_void_p),
-        ("flits", c_int),
-        ("sourceRank", c_int),
-        ("sourceThread", c_int),
-        ("localKey", c_uint),
-    ]
-
-
-class MailboxKeyEntry(ctypes.Structure):
-    """pennyMailboxKeyEntry_t."""
-
-    _fields_ = [("dest", c_int), ("maskHigh", c_uint), ("maskLow", c_uint), ("localKey", c_uint)]
-
-
-class MailboxStats(_Versioned):
-    """pennyMailboxStats_t."""
-
-    MAGIC = 0x50454D53
-    _fields_ = [
-        *_HEAD,
-        ("slots", c_uint64),
-        ("slotsFree", c_uint64),
-        ("sent", c_uint64),
-        ("received", c_uint64),
-        ("written", c_uint64),
-        ("delivered", c_uint64),
-        ("bytesWritten", c_uint64),
-    ]
-
-
-class Device(ctypes.Structure):
-    """pennyDevice_t."""
-
-    _fields_ = [("kind", c_int), ("coord", c_int * MESH_DIMS)]
 
 
 class LinkChannel(ctypes.Structure):
@@ -197,6 +172,86 @@ class LinkChannel(ctypes.Structure):
         ("everyNs", c_uint64),
         ("firstPs", c_uint64),
         ("lastPs", c_uint64),
+    ]
+
+
+class ShmemStats(_Versioned):
+    """pennyShmemStats_t."""
+
+    MAGIC = 1346720584
+    _fields_ = [
+        *_HEAD,
+        ("bytes", c_uint64),
+        ("used", c_uint64),
+        ("free", c_uint64),
+        ("largestFree", c_uint64),
+        ("peakUsed", c_uint64),
+        ("blocks", c_uint64),
+        ("allocations", c_uint64),
+        ("frees", c_uint64),
+        ("segments", c_uint64),
+        ("fragmentation", c_double),
+    ]
+
+
+class MailboxConfig(_Versioned):
+    """pennyMailboxConfig_t."""
+
+    MAGIC = 1346719042
+    UNDEFINED = ("threads", "slots", "slotBytes")
+    _fields_ = [
+        *_HEAD,
+        ("threads", c_int),
+        ("slots", c_int),
+        ("slotBytes", c_int),
+    ]
+
+
+class MailboxMessage(ctypes.Structure):
+    """pennyMailboxMessage_t."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("flits", c_int),
+        ("sourceRank", c_int),
+        ("sourceThread", c_int),
+        ("localKey", c_uint),
+    ]
+
+
+class MailboxKeyEntry(ctypes.Structure):
+    """pennyMailboxKeyEntry_t."""
+
+    _fields_ = [
+        ("dest", c_int),
+        ("maskHigh", c_uint),
+        ("maskLow", c_uint),
+        ("localKey", c_uint),
+    ]
+
+
+class MailboxStats(_Versioned):
+    """pennyMailboxStats_t."""
+
+    MAGIC = 1346719059
+    _fields_ = [
+        *_HEAD,
+        ("slots", c_uint64),
+        ("slotsFree", c_uint64),
+        ("sent", c_uint64),
+        ("received", c_uint64),
+        ("written", c_uint64),
+        ("delivered", c_uint64),
+        ("bytesWritten", c_uint64),
+    ]
+
+
+class Device(ctypes.Structure):
+    """pennyDevice_t."""
+
+    _fields_ = [
+        ("kind", c_int),
+        ("coord", c_int * MESH_DIMS),
     ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from .._enums import Result
 from .._library import lib
-from .._prototypes import HOST_FUNCTION
+from .._structs import HOST_FN
 from .backward import PassEnd
 from .calls import Call, run
 from .completion import Completion, Future
@@ -174,7 +174,7 @@ def _dispatch(number: int) -> None:
     _callbacks.pop(number)()
 
 
-_dispatcher = HOST_FUNCTION(_dispatch)
+_dispatcher = HOST_FN(_dispatch)
 
 
 def _call_back(stream: int, callback: Callable[[], None]) -> None:
