@@ -1,6 +1,6 @@
 """Builds the library and the command `penny` with cargo, and puts them into the wheel.
 
-The wheel has in `penny/`: `lib/libpenny.so.0` (stripped), `lib/pkgconfig/penny.pc`, `include/*.h`; beside it the command.
+The wheel has in `penny/`: `lib/libpenny.so.0` (stripped), `lib/pkgconfig/penny.pc`, `include`; beside it the command.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
             self.folder = tempfile.TemporaryDirectory()
             package = Path(self.folder.name)
         (package / "lib" / "pkgconfig").mkdir(parents=True, exist_ok=True)
-        (package / "include").mkdir(exist_ok=True)
         stripped(built / "libpenny.so", package / "lib" / soname)
         (package / "lib" / "pkgconfig" / "penny.pc").write_text(
             PKG_CONFIG.format(version=number, soname=soname)
         )
-        for header in (workspace / "include").glob("*.h"):
-            shutil.copy(header, package / "include")
+        headers = shutil.ignore_patterns("*.md")
+        shutil.copytree(workspace / "include", package / "include", ignore=headers, dirs_exist_ok=True)
         if version != "editable":
             (package / "THIRD-PARTY-LICENSES").write_text(licences(workspace))
             build_data["force_include"][str(package)] = "penny"
