@@ -53,6 +53,8 @@ class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
         headers = shutil.ignore_patterns("*.md")
         shutil.copytree(workspace / "include", package / "include", ignore=headers, dirs_exist_ok=True)
         if version != "editable":
+            for name in ("LICENSE-MIT", "LICENSE-APACHE"):
+                shutil.copy(workspace / name, package)
             (package / "THIRD-PARTY-LICENSES").write_text(licences(workspace))
             build_data["force_include"][str(package)] = "penny"
         command = Path(tempfile.mkdtemp()) / "penny"
@@ -104,15 +106,14 @@ def licences(workspace: Path) -> str:
             if linked and dependency["pkg"] not in seen:
                 seen.add(dependency["pkg"])
                 open_ids.append(dependency["pkg"])
-    parts = []
+    crates: list[str] = []
+    texts: dict[str, list[str]] = {}
     for package in sorted((packages[each] for each in seen), key=lambda package: package["name"]):
         if package["source"]:
-            folder = Path(package["manifest_path"]).parent
-            texts = [
-                path
-                for path in sorted(folder.iterdir())
-                if path.name.upper().startswith(("LICEN", "COPY", "NOTICE"))
-            ]
-            parts.append(f"{package['name']} {package['version']}: {package['license']}\n")
-            parts += [path.read_text(errors="replace") for path in texts if path.is_file()]
-    return f"\n{'-' * 80}\n".join(parts)
+            name = f"{package['name']} {package['version']}"
+            crates.append(f"{name}: {package['license']}")
+            for path in sorted(Path(package["manifest_path"]).parent.iterdir()):
+                if path.is_file() and path.name.upper().startswith(("LICEN", "COPY", "NOTICE")):
+                    texts.setdefault(path.read_text(errors="replace"), []).append(name)
+    parts = [f"{', '.join(names)}:\n\n{text}" for text, names in texts.items()]
+    return f"\n{'-' * 80}\n".join(["\n".join(crates), *parts])

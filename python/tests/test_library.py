@@ -118,3 +118,15 @@ def test_every_failure_has_an_exception_of_its_own():
     assert issubclass(penny.RemoteError, ConnectionError)
     assert issubclass(penny.InvalidArgumentError, ValueError)
     assert os.path.exists(penny.lib.path)
+
+
+def test_the_module_says_where_the_library_is():
+    def told(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "penny", *arguments], env=environment(), capture_output=True, text=True
+        )
+
+    assert told("library").stdout == f"{penny.lib.path}\n"
+    assert told("pkg-config").stdout.endswith("/penny/lib/pkgconfig\n")
+    assert told().stdout.startswith(f"penny {penny.__version__}\nlibrary: {penny.lib.path}\n")
+    assert told("nothing").returncode == 2
