@@ -40,11 +40,9 @@ class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
         built = build(workspace)
         number = self.metadata.version
         soname = f"libpenny.so.{number.split('.')[0]}"
-        if version == "editable":
-            package = root / "src" / "penny"
-        else:
-            self.folder = tempfile.TemporaryDirectory()
-            package = Path(self.folder.name)
+        # It lives as long as the hook, which hatch keeps until the wheel is packed.
+        self.folder = tempfile.TemporaryDirectory()
+        package = root / "src" / "penny" if version == "editable" else Path(self.folder.name) / "penny"
         (package / "lib" / "pkgconfig").mkdir(parents=True, exist_ok=True)
         stripped(built / "libpenny.so", package / "lib" / soname)
         (package / "lib" / "pkgconfig" / "penny.pc").write_text(
@@ -57,7 +55,7 @@ class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
                 shutil.copy(workspace / name, package)
             (package / "THIRD-PARTY-LICENSES").write_text(licences(workspace))
             build_data["force_include"][str(package)] = "penny"
-        command = Path(tempfile.mkdtemp()) / "penny"
+        command = Path(self.folder.name) / "command"
         stripped(built / "penny", command)
         build_data["shared_scripts"][str(command)] = "penny"
         build_data["pure_python"] = False
