@@ -5,10 +5,14 @@
 //! `PENNY_HEAP_SIZE` when a process first uses its shareable heap, `PENNY_SHM` whenever a segment is made, and
 //! `PENNY_SHMEM_SIZE` and `PENNY_CHECK` when a symmetric heap is made.
 
+use crate::spelling;
 use std::path::PathBuf;
 
 /// A variable that a user may set.
-#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(
+    not(any(test, feature = "internals")),
+    expect(dead_code, reason = "tools and tests print the table")
+)]
 pub struct Variable {
     /// The name in the environment.
     pub name: &'static str,
@@ -19,7 +23,6 @@ pub struct Variable {
 }
 
 /// The table that `penny doctor` and the README print.
-#[cfg(any(test, feature = "internals"))]
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_ALGO",
@@ -143,6 +146,60 @@ pub const VARIABLES: &[Variable] = &[
     },
 ];
 
+/// Variables that are not for users of the library: launchers, other programs of Penny and its tests set or read them.
+const OTHERS: &[&str] = &[
+    "PENNY_JOB_ID",
+    "PENNY_RANK",
+    "PENNY_WORLD_SIZE",
+    "PENNY_LOCAL_RANK",
+    "PENNY_LOCAL_SIZE",
+    "PENNY_BLESS",
+    "PENNY_COMMAND",
+    "PENNY_CUDA_HOME",
+    "PENNY_CUPY",
+    "PENNY_DEVICES",
+    "PENNY_DIE_AT",
+    "PENNY_LIBRARY",
+    "PENNY_LONG",
+    "PENNY_NCCL_VERSION",
+    "PENNY_VIRTUAL_TIME_IN",
+];
+
+/// What names begin with that tests, benchmarks and the front of PyTorch have for themselves.
+const FAMILIES: &[&str] = &["PENNY_BENCH_", "PENNY_TEST_", "PENNY_TORCH_"];
+
+/// Tells whether a name is one of Penny's variables, or of no concern to it.
+pub fn is_known(name: &str) -> bool {
+    let Some(own) = name.strip_prefix("PENNY_") else { return true };
+    own.is_empty()
+        || VARIABLES.iter().any(|variable| variable.name == name)
+        || OTHERS.contains(&name)
+        || FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// Returns the variable that is probably meant by a name that is none.
+pub fn meant(name: &str) -> Option<&'static str> {
+    let own = |name: &str| name.strip_prefix("PENNY_").unwrap_or(name).to_owned();
+    let word = own(name);
+    let names = VARIABLES.iter().map(|variable| &variable.name["PENNY_".len()..]);
+    let longer = |known: &&str| {
+        known.len() > 3 && word.len() > 3 && (word.starts_with(known) || known.starts_with(word.as_str()))
+    };
+    let nearest = spelling::nearest(&word, names.clone()).or_else(|| names.clone().find(longer))?;
+    VARIABLES.iter().map(|variable| variable.name).find(|name| own(name) == nearest)
+}
+
+/// Returns the variables of this process that look like misspelt ones of Penny's, with the ones that are meant.
+pub fn misspelt() -> Vec<(String, &'static str)> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut found: Vec<_> = names
+        .filter(|name| !is_known(name))
+        .filter_map(|name| meant(&name).map(|meant| (name, meant)))
+        .collect();
+    found.sort();
+    found
+}
+
 /// The variable's value, if it is set and not empty.
 pub fn get(name: &'static str) -> Option<String> {
     debug_assert!(name.starts_with("PENNY_"), "only Penny's own variables are read here");
@@ -155,23 +212,41 @@ pub fn cache_folder() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))
 }
 
-/// Reads a number of bytes: digits and an optional K, M, G or T (powers of 1024).
+/// Reads a number of bytes: digits and an optional unit. K, M, G, T and KiB, MiB, GiB, TiB are powers of 1024; kB, MB, GB, TB
+/// are powers of 1000. Capitals do not count.
 pub fn parse_bytes(text: &str) -> Option<usize> {
     bytes_from(text).ok()
 }
 
 /// Reads a number of bytes as [`parse_bytes`] does. The error is a sentence for command lines.
 pub fn bytes_from(text: &str) -> Result<usize, &'static str> {
+    const UNITS: &[(&str, u64)] = &[
+        ("", 1),
+        ("b", 1),
+        ("k", 1 << 10),
+        ("m", 1 << 20),
+        ("g", 1 << 30),
+        ("t", 1 << 40),
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("tib", 1 << 40),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("tb", 1_000_000_000_000),
+    ];
     let text = text.trim();
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        Some(b't' | b'T') => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = UNITS.iter().find(|(name, _)| unit.trim_start().eq_ignore_ascii_case(name));
+    let Some((_, times)) = unit.filter(|_| !digits.is_empty()) else {
+        return Err(
+            "not a size: write bytes as 8, 64K, 32M or 1G (powers of 1024, as KiB), or as 1MB (a power of 1000)",
+        );
     };
-    let number: usize = digits.parse().map_err(|_| "not a size: write bytes as 8, 64K, 32M or 1G")?;
-    number.checked_mul(1 << shift).ok_or("more bytes than an address can count")
+    let number: u64 = digits.parse().map_err(|_| "more bytes than an address can count")?;
+    let bytes = number.checked_mul(*times).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or("more bytes than an address can count")
 }
 
 #[cfg(test)]
@@ -179,11 +254,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_misspelt_variable_leads_to_the_one_that_is_meant() {
+        for (slip, name) in [
+            ("PENNY_AGLO", "PENNY_ALGO"),
+            ("PENNY_ALGORITHM", "PENNY_ALGO"),
+            ("PENNY_TIMEOT", "PENNY_TIMEOUT"),
+            ("PENNY_TIMEOUTMS", "PENNY_TIMEOUT"),
+            ("PENNY_NET_IFACE", "PENNY_NET_IFACES"),
+            ("PENNY_SHMEM", "PENNY_SHMEM_SIZE"),
+        ] {
+            assert!(!is_known(slip));
+            assert_eq!(meant(slip), Some(name), "{slip}");
+        }
+        assert_eq!(["PENNY_LANE", "PENNY_NODES", "PENNY_MY_OWN"].map(meant), [None; 3]);
+        for known in ["PENNY_ALGO", "PENNY_RANK", "PENNY_TEST_SEED", "HOME", "PENNY_"] {
+            assert!(is_known(known), "{known}");
+        }
+    }
+
+    #[test]
     fn bytes_take_a_suffix_and_nothing_else() {
         assert_eq!(parse_bytes("64"), Some(64));
         assert_eq!(parse_bytes("64K"), Some(65536));
         assert_eq!(parse_bytes("2g"), Some(2 << 30));
         assert_eq!(parse_bytes("4T"), Some(4 << 40));
+        assert_eq!(
+            ["1MiB", "1 mib", "1MB", "3kB", "2KiB", "7B"].map(parse_bytes),
+            [1 << 20, 1 << 20, 1_000_000, 3000, 2048, 7].map(Some)
+        );
+        assert_eq!(["MiB", "1MiBs", "1.5M", "1 M B"].map(parse_bytes), [None; 4]);
         assert_eq!(parse_bytes(""), None);
         assert_eq!(parse_bytes("12x"), None);
         assert_eq!(parse_bytes("-1"), None);

@@ -75,7 +75,7 @@
 //!     sync  die_points                    | waiting: doorbells, event counts; loops on threads; places where tests end a process
 //!     sys                                 | system calls
 //!     sync::prim  sync::lock              | atomics and locks
-//!     error  types  env  log  hash        | every module may use these
+//!     error  types  env  log  hash  spelling  | every module may use these
 //! ```
 //!
 //! The design rests on three ideas. Algorithms are pure functions, and a plan is data. Every rank publishes one number, its
@@ -211,6 +211,7 @@ mod error;
 mod handle;
 mod hash;
 mod log;
+mod spelling;
 mod types;
 
 /// The internals, for Penny's own benchmarks, command line and tests. They may change in every version.
@@ -221,8 +222,8 @@ pub mod internals {
         ($($module:ident)*) => {$(pub mod $module { pub use crate::$module::*; })*};
     }
     inside! {
-        algorithms bootstrap comm env error exec fabric kernels mailbox memory onesided plan planner sync sys topology
-        transport types
+        algorithms bootstrap comm env error exec fabric kernels mailbox memory onesided plan planner spelling sync sys
+        topology transport types
     }
 }
 

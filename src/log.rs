@@ -1,6 +1,6 @@
 //! What the library says on its own account: lines on stderr, for those who ask with PENNY_DEBUG.
 //!
-//! As with NCCL's variable: unset, nothing is said; `warn`: what is probably a mistake; `info`: also what was decided
+//! As with NCCL's variable: unset, nothing is said but that a variable is misspelt; `warn`: what is probably a mistake; `info`: also what was decided
 //! and is good to know.
 
 use crate::env;
@@ -41,9 +41,20 @@ pub fn info(rank: Rank, what: Arguments<'_>) {
 /// Logs a decision of the library that is made before the process is a rank.
 #[cold]
 pub fn decided(what: Arguments<'_>) {
-    if Level::Info <= asked_for() {
+    if tells_info() {
         write(&format!("penny: pid {}: {what}\n", std::process::id()));
     }
+}
+
+/// Tells whether [`info`] is heard, for what is costly to say.
+pub fn tells_info() -> bool {
+    Level::Info <= asked_for()
+}
+
+/// Logs a mistake that nobody would notice otherwise, whatever `PENNY_DEBUG` is.
+#[cold]
+pub fn always(rank: Rank, what: Arguments<'_>) {
+    say(Level::Silent, rank, what);
 }
 
 fn say(level: Level, rank: Rank, what: Arguments<'_>) {

@@ -35,6 +35,9 @@ pub struct MachineTime {
     pub needed_dilation: f64,
 }
 
+/// Calls on a machine with a paced clock, unless the options say how many.
+const PACED_CALLS: u32 = 20;
+
 /// The largest slip at which paced times are valid.
 pub const MOST_SLIP: f64 = 0.01;
 
@@ -91,7 +94,7 @@ pub unsafe fn time(
         ));
     }
     // SAFETY: as above.
-    unsafe { timed(comm, options.iters.max(1), call) }
+    unsafe { timed(comm, options.iters.unwrap_or(PACED_CALLS), call) }
 }
 
 /// Times `calls` calls, and returns the longest time and the slip of all.

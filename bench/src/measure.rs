@@ -15,6 +15,16 @@ use crate::pattern::Pattern;
 use crate::report::Measurement;
 use crate::subject::Subject;
 
+// Where the options do not say how many calls are timed: seconds that a batch lasts at least, and that all batches last together
+// at most, as far as the limits permit.
+const BATCH_S: f64 = 200e-6;
+const ALL_BATCHES_S: f64 = 40e-3;
+const TRIES: u32 = 4;
+const MOST_CALLS: u32 = 1 << 14;
+const FEWEST_CALLS: u32 = 10;
+const FEWEST_BATCHES: u32 = 5;
+const MOST_BATCHES: u32 = 200;
+
 /// The call that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
@@ -182,26 +192,61 @@ impl<'a> Bench<'a> {
         input.fill(buffer.bytes_mut(setting.input.clone()), 0);
     }
 
-    /// This rank's mean time of one call.
+    /// This rank's time of one call: the mean of as many calls as the options say, else the lower quartile of batches.
     fn time(&mut self, setting: &Setting, input: &Pattern) -> Result<Duration, String> {
-        let call = self.call(setting);
         self.write_input(setting, input);
         for _ in 0..self.options.warmup_iters {
             // SAFETY: the buffers hold the largest case.
-            unsafe { self.comm.call(&call) }?;
+            unsafe { self.comm.call(&self.call(setting)) }?;
         }
-        let iters = self.options.iters;
+        if let Some(iters) = self.options.iters {
+            return Ok(self.batch(setting, input, iters)? / iters);
+        }
+        let (calls, batches) = self.batches(setting, input)?;
+        let mut times = Vec::with_capacity(batches as usize);
+        for _ in 0..batches {
+            times.push(self.batch(setting, input, calls)? / calls);
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 4])
+    }
+
+    /// Returns how many calls a batch has and how many batches there are, the same on all ranks. The calls that are made to find
+    /// out warm up what is measured.
+    fn batches(&mut self, setting: &Setting, input: &Pattern) -> Result<(u32, u32), String> {
+        let mut calls = 1;
+        loop {
+            // The least of some: another process may have taken a core from one of the ranks.
+            let mut time = f64::INFINITY;
+            for _ in 0..TRIES {
+                let mine = self.batch(setting, input, calls)?.as_secs_f64();
+                time = self.comm.gather(mine)?.into_iter().fold(0.0, f64::max).min(time);
+                if time < BATCH_S {
+                    break;
+                }
+            }
+            if time >= BATCH_S || calls >= MOST_CALLS {
+                let fewest = FEWEST_CALLS.div_ceil(calls).max(FEWEST_BATCHES);
+                return Ok((calls, ((ALL_BATCHES_S / time) as u32).clamp(fewest, MOST_BATCHES)));
+            }
+            calls *= 2;
+        }
+    }
+
+    /// Makes calls one after the other, which all ranks begin together, and returns how long they took.
+    fn batch(&mut self, setting: &Setting, input: &Pattern, calls: u32) -> Result<Duration, String> {
+        let call = self.call(setting);
         if self.options.blocking == 0 && !self.options.dirty {
             self.comm.barrier()?;
             let start = Instant::now();
-            for _ in 0..iters {
-                // SAFETY: as above.
+            for _ in 0..calls {
+                // SAFETY: the buffers hold the largest case.
                 unsafe { self.comm.call(&call) }?;
             }
-            return Ok(start.elapsed() / iters);
+            return Ok(start.elapsed());
         }
         let mut total = Duration::ZERO;
-        for _ in 0..iters {
+        for _ in 0..calls {
             if self.options.dirty {
                 self.write_input(setting, input);
             }
@@ -211,7 +256,7 @@ impl<'a> Bench<'a> {
             unsafe { self.comm.call(&call) }?;
             total += start.elapsed();
         }
-        Ok(total / iters)
+        Ok(total)
     }
 
     /// Makes the call once with `inputs`, and returns how many elements of this rank are wrong.

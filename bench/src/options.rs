@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use penny::internals::spelling::hint;
 use penny::internals::types::{DataType, RedOp};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::sizes::Sizes;
 
 /// Shown under the options by `--help`.
 pub const EXAMPLES: &str = "\
-Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
+Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000.
 
 Examples:
   penny run -n 2 all_reduce_perf -b 8 -e 64M -f 4
@@ -24,10 +25,9 @@ pub struct Options {
     #[command(flatten)]
     #[serde(flatten)]
     pub sizes: Sizes,
-    /// Timed calls
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20,
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub iters: u32,
+    /// Timed calls, whose mean is shown; unset: batches of calls for 40 ms, at least 10 calls, and the lower quartile of their means is shown
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iters: Option<u32>,
     /// Warm-up calls, not timed
     #[arg(short = 'w', long = "warmup_iters", value_name = "COUNT", default_value_t = 1)]
     pub warmup_iters: u32,
@@ -127,16 +127,26 @@ impl Named for DataType {
         self.name().to_owned()
     }
     fn parsed(text: &str) -> Result<DataType, String> {
-        // The second spellings are those of nccl-tests and of programming languages.
-        let name = match text {
-            "f8e4m3" => "fp8_e4m3",
-            "f8e5m2" => "fp8_e5m2",
-            "float16" => "half",
-            "float32" => "float",
-            "float64" => "double",
+        // The second spellings are those of nccl-tests, of numpy and torch, and of programming languages.
+        let plain = text.to_ascii_lowercase();
+        let name = match plain.as_str() {
+            "f8e4m3" | "fp8e4m3" | "e4m3" | "float8_e4m3" | "float8_e4m3fn" => "fp8_e4m3",
+            "f8e5m2" | "fp8e5m2" | "e5m2" | "float8_e5m2" => "fp8_e5m2",
+            "float16" | "fp16" | "f16" => "half",
+            "bf16" => "bfloat16",
+            "float32" | "fp32" | "f32" => "float",
+            "float64" | "fp64" | "f64" => "double",
+            "i8" | "char" => "int8",
+            "u8" => "uint8",
+            "i16" => "int16",
+            "u16" => "uint16",
+            "i32" | "int" => "int32",
+            "u32" => "uint32",
+            "i64" | "long" => "int64",
+            "u64" => "uint64",
             other => other,
         };
-        DataType::from_name(name).ok_or_else(|| unknown("type", DataType::ALL))
+        DataType::from_name(name).ok_or_else(|| unknown("type", text, DataType::ALL))
     }
 }
 
@@ -145,7 +155,20 @@ impl Named for RedOp {
         self.name().to_owned()
     }
     fn parsed(text: &str) -> Result<RedOp, String> {
-        RedOp::from_name(text).ok_or_else(|| unknown("reduction", RedOp::ALL))
+        let plain = text.to_ascii_lowercase();
+        let name = match plain.as_str() {
+            "add" => "sum",
+            "mul" | "product" => "prod",
+            "mean" | "average" => "avg",
+            "land" => "logical_and",
+            "lor" => "logical_or",
+            "lxor" => "logical_xor",
+            "band" => "bit_and",
+            "bor" => "bit_or",
+            "bxor" => "bit_xor",
+            other => other,
+        };
+        RedOp::from_name(name).ok_or_else(|| unknown("reduction", text, RedOp::ALL))
     }
 }
 
@@ -158,9 +181,10 @@ impl Named for u32 {
     }
 }
 
-fn unknown(what: &str, all: &[impl ToString]) -> String {
+fn unknown(what: &str, word: &str, all: &[impl ToString]) -> String {
     let names: Vec<_> = all.iter().map(ToString::to_string).collect();
-    format!("no such {what}; there are {} and all", names.join(", "))
+    let meant = hint(word, names.iter().map(String::as_str));
+    format!("no such {what}{meant}; there are {} and all", names.join(", "))
 }
 
 impl<T: Named> FromStr for Choice<T> {

@@ -133,6 +133,9 @@ impl Report {
             1 => format!("{} (bytes)", o.sizes.step_bytes),
             factor => format!("{factor} (factor)"),
         };
+        let iters = o
+            .iters
+            .map_or_else(|| "by time (lower quartile of batches)".to_owned(), |iters| iters.to_string());
         let key =
             |size, count, dtype, op, root| format!("# {size:>10} {count:>12} {dtype:>10} {op:>11} {root:>6}");
         let values = |a, b, c, d| format!(" {a:>8} {b:>7} {c:>7} {d:>6}").repeat(2);
@@ -146,8 +149,8 @@ impl Report {
                 self.algorithm.as_deref().unwrap_or("auto")
             ),
             format!(
-                "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
-                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
+                "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {iters} checks: {} dirty: {} blocking: {}",
+                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.check, u8::from(o.dirty), o.blocking
             ),
             self.machine.as_ref().map_or_else(|| "#".to_owned(), Machine::text),
             format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),

@@ -49,10 +49,9 @@ impl Sizes {
     }
 }
 
-/// Reads a number of bytes: digits, then nothing, K, M, G or T (powers of 1024); a trailing B is fine.
+/// Reads a number of bytes: digits, then nothing, K, M, G, T or KiB.. (powers of 1024), or kB, MB.. (powers of 1000).
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let text = text.trim();
-    Ok(bytes_from(text.strip_suffix(['b', 'B']).unwrap_or(text))?)
+    Ok(bytes_from(text)?)
 }
 
 #[cfg(test)]
@@ -72,9 +71,15 @@ mod tests {
 
     #[test]
     fn sizes_take_suffixes_in_powers_of_1024() {
-        for (text, bytes) in
-            [("8", 8), ("64K", 65_536), ("32m", 33_554_432), ("1G", 1 << 30), ("2KB", 2048), ("1T", 1 << 40)]
-        {
+        for (text, bytes) in [
+            ("8", 8),
+            ("64K", 65_536),
+            ("32m", 33_554_432),
+            ("1G", 1 << 30),
+            ("2KB", 2000),
+            ("2KiB", 2048),
+            ("1T", 1 << 40),
+        ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
         for text in ["", "K", "x", "-1", "1.5M", "99999999999999999999", "99999999999999G"] {

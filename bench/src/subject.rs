@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use penny::internals::spelling::hint;
 use penny::internals::types::Collective;
 use serde::{Deserialize, Serialize};
 
@@ -73,12 +74,22 @@ impl fmt::Display for Subject {
 impl FromStr for Subject {
     type Err = String;
 
-    /// Hyphens, underscores and capitals do not matter: `AllReduce`, `all-reduce` and `all_reduce` are one.
+    /// Hyphens, underscores and capitals do not matter: `AllReduce`, `all-reduce` and `all_reduce` are one. Short names
+    /// are understood, such as `bcast` and `a2a`.
     fn from_str(text: &str) -> Result<Subject, String> {
         let plain = |s: &str| s.replace(['-', '_'], "").to_ascii_lowercase();
-        Subject::all().find(|s| plain(s.name()) == plain(text)).ok_or_else(|| {
+        let short = plain(text);
+        let long = match short.as_str() {
+            "bcast" => "broadcast",
+            "reducescatterblock" => "reducescatter",
+            "a2a" => "alltoall",
+            "sendreceive" | "p2p" => "sendrecv",
+            other => other,
+        };
+        Subject::all().find(|s| plain(s.name()) == long).ok_or_else(|| {
             let known: Vec<_> = Subject::all().map(Subject::name).collect();
-            format!("no such collective; there are {}", known.join(", "))
+            let meant = hint(text, known.iter().copied());
+            format!("no such collective{meant}; there are {}", known.join(", "))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The algorithms that a command line names.
 
+use penny::internals::spelling;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::RankView;
 
@@ -19,7 +20,8 @@ pub fn named(name: &str, view: &RankView) -> Result<&'static Algorithm, String> 
     let instead = format!("there are {}", names.join(", "));
     let call = format!("{} among {} ranks", view.collective, view.nranks);
     let Some(algorithm) = algorithms::find(name) else {
-        return Err(format!("--algorithm {name}: no such algorithm; for {call} {instead}"));
+        let meant = spelling::hint(name, names.iter().copied());
+        return Err(format!("--algorithm {name}: no such algorithm{meant}; for {call} {instead}"));
     };
     match algorithm.refuses(view) {
         Some(why) => Err(format!("--algorithm {name} cannot serve {call}: {why}; {instead}")),

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::{answer, machine};
 
 const EXAMPLES: &str = "\
-Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. All figures are of the model, none of this machine.
+Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000. All figures are of the model, none of this machine.
 
 Examples:
   penny perf link --fabric t3000

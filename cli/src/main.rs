@@ -140,6 +140,6 @@ mod tests {
             panic!("not understood")
         };
         let ArgsOr::Args(args) = *args else { panic!("not a collective") };
-        assert_eq!(args.ranks_and_iters(), (3, 7));
+        assert_eq!(args.ranks_and_iters(), (3, Some(7)));
     }
 }

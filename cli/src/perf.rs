@@ -12,6 +12,7 @@ use penny_bench::report::{LINE, Report};
 use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
+use crate::answer;
 use crate::launch::hosts::{HostArgs, HostRanks, Piped};
 use crate::launch::{self, Job, Line, Stream, Work};
 use crate::machine::MachineArgs;
@@ -21,7 +22,7 @@ use crate::plot;
 pub const WORKER: &str = "perf-rank";
 
 const EXAMPLES: &str = "\
-Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. The exit code is 1 if a result was wrong.
+Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000. The exit code is 1 if a result was wrong.
 
 Examples:
   penny perf all_reduce -n 2 -b 8 -e 64M -f 4
@@ -57,17 +58,17 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Write the tables of all runs to this file as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = answer::file)]
     json: Option<PathBuf>,
-    /// Draw bus bandwidth over size to this file
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw time and bus bandwidth over size to this file
+    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
     plot: Option<PathBuf>,
 }
 
 #[cfg(test)]
 impl Args {
     /// Returns the values of `-n` and `--iters`.
-    pub fn ranks_and_iters(&self) -> (u32, u32) {
+    pub fn ranks_and_iters(&self) -> (u32, Option<u32>) {
         (self.ranks.unwrap_or(0), self.options.iters)
     }
 }

@@ -1,24 +1,27 @@
-//! Bandwidth over size, both logarithmic, one line for each algorithm.
+//! Time and bandwidth over size, all logarithmic, one line for each algorithm.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use penny_bench::report::{Report, Row};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+
+use crate::answer;
 
 /// One measurement.
 pub struct Point {
     /// The line that it is on.
     pub line: String,
     pub bytes: f64,
+    pub time_us: f64,
     pub gb_per_s: f64,
 }
 
-/// A line of the plot: its name, and its points (bytes, GB/s), by ascending bytes.
+/// A line of the plot: its name, and its points (bytes, microseconds, GB/s), by ascending bytes.
 pub struct Line {
     pub name: String,
-    pub points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64, f64)>,
 }
 
 /// The bandwidth by which nccl-tests compares algorithms.
@@ -27,14 +30,14 @@ pub const BUS: &str = "bus bandwidth, GB/s";
 /// Groups points by their lines. The lines are in the order of their first points.
 pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    for Point { line, bytes, gb_per_s } in points {
+    for Point { line, bytes, time_us, gb_per_s } in points {
         // A logarithmic axis has no place for 0: an empty message, or one rank, which has no bus.
-        if bytes <= 0.0 || gb_per_s <= 0.0 {
+        if bytes <= 0.0 || time_us <= 0.0 || gb_per_s <= 0.0 {
             continue;
         }
         match lines.iter_mut().find(|known| known.name == line) {
-            Some(known) => known.points.push((bytes, gb_per_s)),
-            None => lines.push(Line { name: line, points: vec![(bytes, gb_per_s)] }),
+            Some(known) => known.points.push((bytes, time_us, gb_per_s)),
+            None => lines.push(Line { name: line, points: vec![(bytes, time_us, gb_per_s)] }),
         }
     }
     for line in &mut lines {
@@ -57,7 +60,9 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
                 let words = [dtype, op, root.map(|r| format!("root {r}"))];
                 line.extend(words.into_iter().flatten().map(|word| format!(" {word}")));
             }
-            points.push(Point { line, bytes: row.bytes as f64, gb_per_s: row.out_of_place.busbw_gb_per_s });
+            let measured = &row.out_of_place;
+            let (time_us, gb_per_s) = (measured.time_us, measured.busbw_gb_per_s);
+            points.push(Point { line, bytes: row.bytes as f64, time_us, gb_per_s });
         }
     }
     points
@@ -68,70 +73,130 @@ const SIZE: (u32, u32) = (1080, 600);
 const PLOT_WIDTH: u32 = 850;
 /// Names that fit beside the plot.
 const MOST_NAMES: usize = 24;
+/// Returns the path if a plot can be written there: for the command line, which asks before anything is measured.
+pub fn file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+        let named = path.with_extension("svg");
+        return Err(format!("plots are SVG drawings; name the file {}", named.display()));
+    }
+    answer::writable(&path)?;
+    Ok(path)
+}
 
-/// Draws lines of a bandwidth to an SVG file.
-pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    if points().next().is_none() {
+/// Width and height of a drawing, and how much of the width is the plots'; lines are named beside them.
+const SIZE: (u32, u32) = (1080, 1000);
+const PLOT_WIDTH: u32 = 850;
+/// Names that fit beside the plots.
+const MOST_NAMES: usize = 42;
+
+/// Draws the lines, their times above their bandwidth, to an SVG file.
+pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), String> {
+    if lines.is_empty() {
         return Err("nothing to draw: no size took time and moved bytes".into());
     }
-    let span = |pick: fn(&(f64, f64)) -> f64| {
-        let values = points().map(pick);
-        values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)))
-    };
-    let (low, high) = span(|p| p.0);
-    // Room around the points, also when there is only one.
-    let sizes = low / 1.3..high * 1.3;
-    let (low, high) = span(|p| p.1);
-    let speeds = low / 1.3..high * 1.6;
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    let mut text = String::new();
+    drawn(&mut text, title, bandwidth, lines).map_err(|e| e.to_string())?;
+    std::fs::write(path, text).map_err(|e| e.to_string())
+}
+
+fn drawn(text: &mut String, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
+    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(PLOT_WIDTH);
-    let mut chart = ChartBuilder::on(&left)
-        .caption(title, ("sans-serif", 20))
-        .margin(16)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d(sizes.log_scale().base(2.0), speeds.log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc("bytes")
-        .y_desc(bandwidth)
-        .axis_desc_style(("sans-serif", 15))
-        .label_style(("sans-serif", 13))
-        .x_labels(12)
-        .x_label_formatter(&|bytes| size_label(*bytes))
-        .y_label_formatter(&|gb_per_s| speed_label(*gb_per_s))
-        .light_line_style(BLACK.mix(0.04))
-        .bold_line_style(BLACK.mix(0.12))
-        .draw()?;
-    for (number, line) in lines.iter().enumerate() {
-        let color = color(number);
-        let stroke = color.stroke_width(2);
-        chart.draw_series(LineSeries::new(line.points.iter().copied(), stroke))?;
-        chart.draw_series(line.points.iter().map(|&point| Circle::new(point, 3, color.filled())))?;
-    }
+    let (above, below) = left.split_vertically(SIZE.1 / 2);
+    chart(&above, title, "time, us", lines, |point| (point.0, point.1))?;
+    chart(&below, "", bandwidth, lines, |point| (point.0, point.2))?;
     name(&right, lines)?;
     root.present()?;
     Ok(())
 }
 
-/// A colour a line; they repeat after twelve.
-fn color(number: usize) -> RGBAColor {
-    let hue = [0.58, 0.08, 0.36, 0.98, 0.77, 0.14, 0.50, 0.90, 0.27, 0.66, 0.03, 0.83][number % 12];
-    let light = [0.42, 0.34][number / 12 % 2];
-    HSLColor(hue, 0.75, light).to_rgba()
+/// Draws one value of all points over their sizes.
+fn chart(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    title: &str,
+    value: &str,
+    lines: &[Line],
+    pick: fn(&(f64, f64, f64)) -> (f64, f64),
+) -> Result<(), Box<dyn Error>> {
+    let points = || lines.iter().flat_map(|line| line.points.iter().map(pick));
+    let span = |value: fn((f64, f64)) -> f64| {
+        points().map(value).fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    // Room around the points, also when there is only one.
+    let (low, high) = span(|p| p.0);
+    let sizes = low / 1.3..high * 1.3;
+    let (low, high) = span(|p| p.1);
+    let values = low / 1.3..high * 1.6;
+    let mut builder = ChartBuilder::on(area);
+    if !title.is_empty() {
+        builder.caption(title, ("sans-serif", 20));
+    }
+    let mut chart = builder
+        .margin(16)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(sizes.log_scale().base(2.0), values.log_scale())?;
+    chart
+        .configure_mesh()
+        .x_desc("bytes")
+        .y_desc(value)
+        .axis_desc_style(("sans-serif", 15))
+        .label_style(("sans-serif", 13))
+        .x_labels(12)
+        .x_label_formatter(&|bytes| size_label(*bytes))
+        .y_label_formatter(&|value| value_label(*value))
+        .light_line_style(BLACK.mix(0.04))
+        .bold_line_style(BLACK.mix(0.12))
+        .draw()?;
+    for (number, line) in lines.iter().enumerate() {
+        let points: Vec<(f64, f64)> = line.points.iter().map(pick).collect();
+        chart.draw_series(LineSeries::new(points.iter().copied(), color(number).stroke_width(2)))?;
+        chart.draw_series(
+            points.iter().map(|&p| EmptyElement::at(p) + Polygon::new(marker(number), color(number))),
+        )?;
+    }
+    Ok(())
+}
+
+/// Colours that stay apart for eyes that see fewer of them (Okabe and Ito).
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(150, 140, 20),
+];
+
+/// A colour a line; they repeat after eight, with other markers.
+fn color(number: usize) -> RGBColor {
+    COLORS[number % COLORS.len()]
+}
+
+/// Returns the corners of a line's marker, around its point. Colours and markers together repeat after forty.
+fn marker(number: usize) -> Vec<(i32, i32)> {
+    match number % 5 {
+        0 => vec![(-2, -5), (2, -5), (5, -2), (5, 2), (2, 5), (-2, 5), (-5, 2), (-5, -2)],
+        1 => vec![(0, -6), (5, 4), (-5, 4)],
+        2 => vec![(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        3 => vec![(0, -6), (6, 0), (0, 6), (-6, 0)],
+        _ => vec![(0, 6), (5, -4), (-5, -4)],
+    }
 }
 
 /// Draws the names of the lines, in the order of their last points, the highest first.
 fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(), Box<dyn Error>> {
     let mut order: Vec<usize> = (0..lines.len()).collect();
-    let end = |number: &usize| lines[*number].points.last().map_or(0.0, |point| point.1);
+    let end = |number: &usize| lines[*number].points.last().map_or(0.0, |point| point.2);
     order.sort_by(|a, b| end(b).total_cmp(&end(a)));
     let mut y = 56;
     for &number in order.iter().take(MOST_NAMES) {
-        let style = color(number).stroke_width(3);
-        area.draw(&PathElement::new([(0, y), (22, y)], style))?;
+        area.draw(&PathElement::new([(0, y), (22, y)], color(number).stroke_width(2)))?;
+        area.draw(&(EmptyElement::at((11, y)) + Polygon::new(marker(number), color(number))))?;
         area.draw(&Text::new(lines[number].name.clone(), (28, y - 7), ("sans-serif", 14)))?;
         y += 20;
     }
@@ -142,9 +207,9 @@ fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(),
     Ok(())
 }
 
-/// Formats a bandwidth without insignificant digits.
-fn speed_label(gb_per_s: f64) -> String {
-    format!("{}", (gb_per_s * 1e6).round() / 1e6)
+/// Formats a time or a bandwidth without insignificant digits.
+fn value_label(value: f64) -> String {
+    format!("{}", (value * 1e6).round() / 1e6)
 }
 
 /// Bytes with the suffix that the command line takes.
@@ -172,10 +237,11 @@ mod tests {
 
     #[test]
     fn lines_keep_their_order_and_leave_out_what_a_logarithm_cannot_show() {
-        let point = |line: &str, bytes, gb_per_s| Point { line: line.to_owned(), bytes, gb_per_s };
+        let point =
+            |line: &str, bytes, gb_per_s| Point { line: line.to_owned(), bytes, time_us: 7.0, gb_per_s };
         let lines =
             lines([point("b", 8.0, 1.0), point("a", 8.0, 0.0), point("b", 4.0, 2.0), point("a", 16.0, 3.0)]);
         let shown: Vec<_> = lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();
-        assert_eq!(shown, [("b", &[(4.0, 2.0), (8.0, 1.0)][..]), ("a", &[(16.0, 3.0)][..])]);
+        assert_eq!(shown, [("b", &[(4.0, 7.0, 2.0), (8.0, 7.0, 1.0)][..]), ("a", &[(16.0, 7.0, 3.0)][..])]);
     }
 }

@@ -12,7 +12,7 @@ use crate::launch::{self, Job};
 pub const WORKER: &str = "perf-shmem-rank";
 
 const EXAMPLES: &str = "\
-Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. A ratio is Penny's time over that of what stands beside it.
+Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000. A ratio is Penny's time over that of what stands beside it.
 The exit code is 1 if anything was wrong.
 
 Examples:

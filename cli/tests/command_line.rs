@@ -213,15 +213,21 @@ fn a_plot_has_a_line_for_every_method_and_names_it() {
     );
     let table = answer(&line);
     let drawing = std::fs::read_to_string(&file).unwrap();
-    // A circle a row, and the axes say what they are.
-    assert_eq!(drawing.matches("<circle").count(), 6 * algorithms.len());
+    // A marker a row in each of two charts, and one at the name; the axes say what they are.
+    assert_eq!(drawing.matches("<polygon").count(), 3 * (2 * 6 + 1));
     assert_eq!(table.lines().filter(|line| !line.starts_with('#')).count(), 6 * algorithms.len());
-    for word in algorithms.iter().chain(&["bytes", "bus bandwidth, GB/s", "64K", "dgx-h100"]) {
+    for word in algorithms.iter().chain(&["bytes", "time, us", "bus bandwidth, GB/s", "64K", "dgx-h100"]) {
         assert!(drawing.contains(word), "{word}");
     }
     // One place has no bus.
     let refused = penny(&format!("sim all_reduce --fabric dgx-h100 -n 1 -b 1M --plot {}", file.display()));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("nothing to draw"));
+    for (file, sentence) in [("x.png", "name the file x.svg"), ("/no/such/folder/x.svg", "No such file")] {
+        let refused = penny(&format!("perf all_reduce -n 2 -b 8 -e 8 --plot {file}"));
+        assert!(refused.stdout.is_empty(), "it is refused before anything is measured");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("--plot") && said.contains(sentence), "{said}");
+    }
 }
 
 #[test]

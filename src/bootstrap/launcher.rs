@@ -56,6 +56,12 @@ pub fn tells_of_several_hosts() -> bool {
     (row.read)(&env).is_ok_and(|job| job.is_on_several_hosts())
 }
 
+/// Returns the name of the launcher that has left its variables; `None`: there is none.
+pub fn name() -> Option<&'static str> {
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    LAUNCHERS.iter().find(|row| (row.recognised)(&has)).map(|row| row.name)
+}
+
 /// Reads the launcher's variables. Every call names a new place: the first call of every rank leads to one rendezvous,
 /// the second to the next.
 pub fn from_env() -> Result<Launched> {

@@ -8,6 +8,7 @@ mod communicator;
 mod config;
 mod group;
 mod host_profile;
+mod info;
 mod join;
 mod joining;
 mod late_mismatch;

@@ -27,6 +27,8 @@ pub struct Planner {
     judge: Option<Judge>,
     plans: Vec<(Key, Arc<Linked>)>,
     choices: Vec<Choice>,
+    /// Who made the last new choice, where it is to be logged.
+    news: Option<&'static str>,
     one_shot: usize,
 }
 
@@ -77,6 +79,7 @@ impl Planner {
             judge: None,
             plans: Vec::new(),
             choices: Vec::new(),
+            news: None,
             one_shot: algorithms::index("one_shot"),
         }
     }
@@ -120,19 +123,18 @@ impl Planner {
         let view = self.view(collective, root);
         let (mut algorithm, mut why) = self.selection.choose(&view, bytes)?;
         let mut tuning = Tuning::default();
+        let mut by = why.name();
         if let Some(judge) = &self.judge {
             if why == Why::Auto && collective != Collective::Barrier {
                 (algorithm, tuning) = self.quickest(judge, &view, bytes, block)?;
+                by = "the declared machine's price";
             } else if collective != Collective::Barrier {
                 tuning = judge(&view.of(0), algorithm, block, JudgeRequest::Asked)?.unwrap_or_default().0;
             }
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
         }
-        if why == Why::Profile {
-            let name = algorithms::ALL[algorithm].name;
-            log::info(self.rank, format_args!("{collective} of {bytes} bytes by {name}, says {why}"));
-        }
+        self.news = (self.rank == 0 && log::tells_info()).then_some(by);
         let priced = self.judge.is_some().then_some((root, block));
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
@@ -140,6 +142,12 @@ impl Planner {
         let chosen = Chosen { algorithm, why, tuning };
         self.choices.insert(0, Choice { collective, bytes, priced, chosen });
         Ok(chosen)
+    }
+
+    /// Returns, once, who made the last choice that is new, where it is to be logged: on rank 0, since all ranks choose alike.
+    #[inline]
+    pub fn news(&mut self) -> Option<&'static str> {
+        self.news.take()
     }
 
     /// Returns the algorithm with the least time on the machine among those that can serve, and how it is carried; they are the

@@ -22,6 +22,7 @@ use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
 use crate::plan::RankView;
+use crate::spelling;
 use crate::types::Collective;
 use std::sync::Arc;
 
@@ -62,13 +63,20 @@ pub enum Why {
     Asked,
 }
 
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Why {
+    /// What made the choice, in words.
+    pub fn name(self) -> &'static str {
+        match self {
             Why::Auto => "the built-in table",
             Why::Profile => "the host profile",
             Why::Asked => "PENNY_ALGO or PENNY_OPTIONS",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -231,7 +239,8 @@ pub(super) fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Re
         Some((head, rest)) if !head.contains('-') || collective_named(head).is_some() => {
             let c = collective_named(head).ok_or_else(|| {
                 let known: Vec<&str> = Collective::ALL.iter().map(|c| c.name()).collect();
-                format!("`{head}` is no collective; known: {}", known.join(", "))
+                let meant = spelling::hint(head, known.iter().copied());
+                format!("`{head}` is no collective{meant}; known: {}", known.join(", "))
             })?;
             (Some(c), rest)
         }
@@ -249,7 +258,8 @@ pub(super) fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Re
         let algorithm =
             algorithms::ALL.iter().position(|a: &&Algorithm| a.name == name).ok_or_else(|| {
                 let known: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
-                format!("`{name}` is no algorithm; known: auto, {}", known.join(", "))
+                let meant = spelling::hint(name, known.iter().copied());
+                format!("`{name}` is no algorithm{meant}; known: auto, {}", known.join(", "))
             })?;
         rules.push(Rule { collective, sizes, algorithm, forbidden, by: "PENNY_ALGO" });
     }

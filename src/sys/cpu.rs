@@ -21,6 +21,27 @@ pub fn usable_cores() -> usize {
     cores
 }
 
+/// Returns the numbers of the cores in the calling thread's affinity mask, such as `0-3,8`.
+pub fn names_of_usable() -> String {
+    let Some(mask) = affinity(0) else { return "unknown".into() };
+    // SAFETY: the set was filled by the kernel, and no core is outside of it.
+    let has = |core: usize| core < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(core, &mask) };
+    let mut ranges = Vec::new();
+    let mut core = 0;
+    while core < libc::CPU_SETSIZE as usize {
+        let first = core;
+        while has(core) {
+            core += 1;
+        }
+        match core - first {
+            0 => core += 1,
+            1 => ranges.push(first.to_string()),
+            _ => ranges.push(format!("{first}-{}", core - 1)),
+        }
+    }
+    ranges.join(",")
+}
+
 /// Returns the core on which the calling thread runs at this moment.
 #[inline]
 pub fn current() -> Option<u32> {

@@ -3,6 +3,7 @@
 use super::units::{self, Ratio};
 use super::{Class, Shape};
 use crate::error::{Error, Result};
+use crate::spelling;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -79,14 +80,21 @@ impl<'a> Section<'a> {
         let known = keys.join(", ");
         if let Some((key, _)) = self.arguments.iter().find(|(key, _)| !keys.contains(&key.as_str())) {
             return Err(Error::argument(format!(
-                "{}: {} takes no argument `{key}`; it takes {known}",
-                self.source.file, self.name
+                "{}: {} takes no argument `{key}`{}; it takes {known}",
+                self.source.file,
+                self.name,
+                spelling::hint(key, keys.iter().copied())
             )));
         }
         match self.table.keys().find(|key| !keys.contains(&key.get_ref().as_ref())) {
             Some(key) => Err(self.source.error(
                 key.span().start,
-                format_args!("{} has no key `{}`; it has {known}", self.name, key.get_ref()),
+                format_args!(
+                    "{} has no key `{}`{}; it has {known}",
+                    self.name,
+                    key.get_ref(),
+                    spelling::hint(key.get_ref(), keys.iter().copied())
+                ),
             )),
             None => Ok(()),
         }

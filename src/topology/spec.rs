@@ -3,6 +3,7 @@
 use super::Network;
 use super::file::{parse, presets};
 use crate::error::{Error, Result};
+use crate::spelling;
 use std::io::Read;
 
 /// A machine's file, and what replaces keys of its shape.
@@ -42,7 +43,8 @@ impl MachineSpec {
         } else {
             let known: Vec<&str> = presets().iter().map(|(name, _)| *name).collect();
             return Err(Error::argument(format!(
-                "there is no machine `{name}`; give a file such as ./{name}.toml, or one of {}",
+                "there is no machine `{name}`{}; give a file such as ./{name}.toml, or one of {}",
+                spelling::hint(name, known.iter().copied()),
                 known.join(", ")
             )));
         };

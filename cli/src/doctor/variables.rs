@@ -1,12 +1,8 @@
 //! Every PENNY_ variable: what it is set to, what it would do, and the ones that do not exist.
 
-use penny::internals::env::VARIABLES;
+use penny::internals::env::{self, VARIABLES};
 
 use super::Fact;
-
-/// Set by `penny run` for each rank; no user sets them.
-const LAUNCHER: [&str; 5] =
-    ["PENNY_JOB_ID", "PENNY_RANK", "PENNY_WORLD_SIZE", "PENNY_LOCAL_RANK", "PENNY_LOCAL_SIZE"];
 
 /// The variables of this environment.
 pub fn facts() -> Vec<Fact> {
@@ -20,21 +16,14 @@ pub fn facts() -> Vec<Fact> {
         }
     });
     let mut unknown: Vec<Fact> =
-        set.iter().filter(|(name, _)| is_unknown(name)).map(|(n, v)| stray(n, v)).collect();
+        set.iter().filter(|(name, _)| !env::is_known(name)).map(|(n, v)| stray(n, v)).collect();
     unknown.sort_by(|a, b| a.subject.cmp(&b.subject));
     known.chain(unknown).collect()
 }
 
-fn is_unknown(name: &str) -> bool {
-    let known = VARIABLES.iter().map(|variable| variable.name).chain(LAUNCHER);
-    name.starts_with("PENNY_") && !known.into_iter().any(|k| k == name)
-}
-
 fn stray(name: &str, value: &str) -> Fact {
-    let distance = |other: &&str| strsim::damerau_levenshtein(name, other);
-    let names = VARIABLES.iter().map(|variable| variable.name);
-    let nearest = names.min_by_key(distance).unwrap_or_default();
-    Fact::warn(name, value, format!("Penny has no such variable; did you mean {nearest}?"))
+    let meant = env::meant(name).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    Fact::warn(name, value, format!("Penny has no such variable{meant}"))
 }
 
 #[cfg(test)]
@@ -43,15 +32,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_answered_with_the_nearest_name() {
-        assert!(is_unknown("PENNY_AGLO"));
         assert!(stray("PENNY_AGLO", "ring").remedy.unwrap().contains("PENNY_ALGO?"));
         assert!(stray("PENNY_TIMEOUTMS", "1").remedy.unwrap().contains("PENNY_TIMEOUT?"));
-    }
-
-    #[test]
-    fn known_and_foreign_variables_are_no_strays() {
-        assert!(!is_unknown("PENNY_ALGO"));
-        assert!(!is_unknown("PENNY_RANK"));
-        assert!(!is_unknown("HOME"));
     }
 }

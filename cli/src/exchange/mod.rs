@@ -43,8 +43,8 @@ pub struct Args {
     /// Waves under way at once
     #[arg(long, value_name = "N", default_value_t = kernel::SLOTS, value_parser = clap::value_parser!(u32).range(1..))]
     slots: u32,
-    /// Draw bandwidth over size to this file, one line a pair and kind of signal
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw time and bandwidth over size to this file, one line a pair and kind of signal
+    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
     plot: Option<PathBuf>,
     /// Print JSON, one object a line, instead of the table
     #[arg(long)]
@@ -82,6 +82,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         let points = rows.iter().map(|row| plot::Point {
             line: format!("{} and {} {}", row.places[0], row.places[1], row.signal.name()),
             bytes: row.bytes as f64,
+            time_us: row.time_ps as f64 / 1e6,
             gb_per_s: row.gb_per_s,
         });
         let title = format!("exchange on {}", network.name);

@@ -30,7 +30,7 @@ use crate::trace::{traced, write};
 use crate::{answer, candidates, machine, plot, rings, workload};
 
 const EXAMPLES: &str = "\
-Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
+Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000.
 
 Examples:
   penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algorithm ring,alternating_rings
@@ -75,8 +75,8 @@ pub struct Args {
     /// Print the used ports after each line: bytes, messages, share of the time, longest queue
     #[arg(long)]
     counters: bool,
-    /// Draw bus bandwidth over size to this file, one line for each algorithm
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw time and bus bandwidth over size to this file, one line for each algorithm
+    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
     plot: Option<PathBuf>,
     /// Write a trace of all ports to this file, for Perfetto or chrome://tracing (one size and one algorithm)
     #[arg(long, value_name = "FILE")]

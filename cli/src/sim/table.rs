@@ -113,7 +113,12 @@ impl Row {
 
     /// Returns the row's point in a plot.
     pub fn point(&self) -> Point {
-        Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gb_per_s: self.busbw_gb_per_s }
+        Point {
+            line: self.algorithm.to_owned(),
+            bytes: self.bytes as f64,
+            time_us: self.told.time_us,
+            gb_per_s: self.busbw_gb_per_s,
+        }
     }
 
     /// The algorithm, and the protocol behind a slash.

@@ -13,6 +13,7 @@
 use super::collective::{Call, Checked};
 use super::repeat::Recipe;
 use crate::comm::communicator::CommCore;
+use crate::comm::info;
 use crate::error::{Error, Result};
 use crate::exec::{self, PreparedCall, ProgramProgress, direct};
 use crate::memory::view::Payload;
@@ -58,6 +59,9 @@ impl<'a> Exchange<'a> {
     ) -> Exchange<'a> {
         c.seq += 1;
         let (offer, input, output) = c.offer(call.collective, &checked, recipe.small);
+        if let Some(by) = c.planner.news() {
+            info::decided(c.rank(), call.collective, checked.bytes, recipe.algorithm, by, &offer);
+        }
         let scope = Scope::new(c.seq, recipe.mine, c.agreement.trail(), polls);
         let (collective, size) = (call.collective, call.dtype.size());
         Exchange { collective, size, checked, recipe, offer, input, output, scope, stage: Stage::Entering }

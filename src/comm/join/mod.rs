@@ -3,6 +3,7 @@
 use super::calls::scaled;
 use super::communicator::CommCore;
 use super::config::Config;
+use super::info;
 use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
@@ -85,9 +86,11 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
 /// Meets the others and joins them. If this rank cannot join, the others are told the reason.
 fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
+    info::warn_of_misspelt_variables(entrance.rank);
     let prepared = PreparedRank::new(entrance).inspect_err(refuse)?;
     let name = &entrance.config.name;
-    enter(prepared, handle, entrance).map_err(|e| match name.is_empty() {
+    let entered = enter(prepared, handle, entrance).inspect(|joined| info::joined(joined, &entrance.place));
+    entered.map_err(|e| match name.is_empty() {
         true => e,
         false => e.with_message(format!("communicator {name}: {}", e.message)),
     })
