@@ -15,6 +15,7 @@ pub mod capi;
 pub mod children;
 pub mod element;
 pub mod exchange;
+pub mod host;
 pub mod inputs;
 pub mod layout;
 pub mod machine;

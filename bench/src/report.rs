@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::machine::{Machine, MachineTime};
 use crate::options::{Buffers, Options};
 use crate::subject::Subject;
@@ -28,6 +29,9 @@ pub struct Report {
     pub algo: Option<String>,
     /// How it was measured.
     pub options: Options,
+    /// Where and when it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// The declared machine whose time is shown, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
@@ -152,7 +156,11 @@ impl Report {
                 "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {iters} checks: {} dirty: {} blocking: {}",
                 o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.check, u8::from(o.dirty), o.blocking
             ),
-            self.machine.as_ref().map_or_else(|| "#".to_owned(), Machine::text),
+            self.machine
+                .as_ref()
+                .map(Machine::text)
+                .or_else(|| self.host.as_ref().map(Host::text))
+                .unwrap_or_else(|| "#".to_owned()),
             format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),
             key("size", "count", "type", "redop", "root") + &values("time", "algbw", "busbw", "#wrong"),
             key("(B)", "(elements)", "", "", "") + values("(us)", "(GB/s)", "(GB/s)", "").trim_end(),
@@ -219,8 +227,8 @@ mod tests {
         let options = <Line as clap::Parser>::parse_from(["x"]).options;
         let subject = "all_reduce".parse().unwrap();
         let version = "0".to_owned();
-        let (buffers, algorithm, algo, machine) = (Buffers::Private, None, None, None);
-        Report { version, subject, nranks: 4, buffers, algorithm, algo, options, machine, rows }
+        let (buffers, algorithm, algo, host, machine) = (Buffers::Private, None, None, None, None);
+        Report { version, subject, nranks: 4, buffers, algorithm, algo, options, host, machine, rows }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use penny::internals::types::DataType;
 
 use crate::capi::Communicator;
+use crate::host::Host;
 use crate::measure::{Bench, Case, Place};
 use crate::options::{Options, Variant};
 use crate::report::{LINE, Report, Row};
@@ -70,6 +71,7 @@ fn measure_all(
         algorithm: std::env::var("PENNY_ALGO").ok(),
         algo: std::env::var("PENNY_ALGO").ok(),
         options: options.clone(),
+        host: Some(Host::now()),
         machine: comm.machine()?,
         rows: Vec::new(),
     };

@@ -13,6 +13,7 @@ mod launch;
 mod link;
 mod machine;
 mod machine_list;
+mod manual;
 mod perf;
 mod plan;
 mod plot;
@@ -29,7 +30,7 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use args_or::ArgsOr;
 
@@ -67,6 +68,10 @@ enum Command {
     Algorithms(algorithms::Args),
     /// Check whether this machine suits Penny
     Doctor(doctor::Args),
+    /// Print the completions of a shell for this command
+    Completions(manual::Completions),
+    /// Write the manual pages of this command and its subcommands
+    Man(manual::Man),
     /// One rank of `penny perf`
     #[command(name = perf::WORKER, hide = true)]
     Worker(perf::WorkerArgs),
@@ -113,6 +118,8 @@ fn main() -> ExitCode {
         Command::Top(args) => top::main(&args),
         Command::Algorithms(args) => algorithms::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Completions(args) => manual::completions(&args, Penny::command()),
+        Command::Man(args) => manual::man(&args, Penny::command()),
         Command::Worker(args) => return perf::worker(&args),
         Command::CalibrateWorker(args) => return calibrate::host::timed::worker(&args),
         Command::ShmemWorker(args) => return shmem::worker(&args),
@@ -126,7 +133,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

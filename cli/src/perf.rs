@@ -13,6 +13,7 @@ use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
 use crate::answer;
+use crate::launch::bind::{self, Bind};
 use crate::launch::hosts::{HostArgs, HostRanks, Piped};
 use crate::launch::{self, Job, Line, Stream, Work};
 use crate::machine::MachineArgs;
@@ -54,6 +55,9 @@ pub struct Args {
     /// Kinds of buffers, one run each
     #[arg(long, value_name = "KIND", default_value = "private", value_delimiter = ',')]
     buffers: Vec<Buffers>,
+    /// Cores of each rank; unset: its share of the cores of one host if it has more cores than ranks or as many
+    #[arg(long, value_name = "WHAT")]
+    bind: Option<Bind>,
     /// End the ranks of a run after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -155,8 +159,11 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
     environment.extend(args.hosts.variables()?);
     let timeout = args.timeout.map(Duration::from_secs);
     let here = || std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"));
+    let own = if hosts.is_none() && bind::suffice(ranks) { Bind::Cores } else { Bind::None };
+    let bind = args.bind.unwrap_or(own);
     let program = if hosts.is_some() { args.hosts.penny()? } else { here()? }.into();
-    let job = Job { program, arguments, environment, ranks, part: None, timeout };
+    let job = Job { program, arguments, environment, ranks, part: None, bind, timeout };
+
     if let Some(hosts) = hosts {
         return args.hosts.work(hosts, Piped::Lines, &job);
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::launch::bind::Bind;
 use crate::launch::hosts::{self, HostArgs, Piped};
 use crate::launch::{self, Job, Line, Outcome, Stream};
 use crate::machine::MachineArgs;
@@ -55,6 +56,9 @@ pub struct Args {
     /// Prefix each line of output with its rank
     #[arg(long)]
     tag: bool,
+    /// Cores of each rank
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    bind: Bind,
     /// Put Penny's libnccl.so.2 and libcudart.so.12 before the program's own, so that a program of NCCL runs without GPUs
     #[arg(long)]
     nccl: bool,
@@ -107,7 +111,7 @@ pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, Str
     let mut environment = launch::owned(environment);
     environment.extend(args.hosts.variables()?);
     let (tag, timeout) = (args.tag, args.timeout);
-    let job = Job { program, arguments, environment, ranks, part: None, timeout };
+    let job = Job { program, arguments, environment, ranks, part: None, bind: args.bind, timeout };
     let Some(hosts) = several else {
         return Ok(launched(tag, |lines| launch::run(&job, lines)));
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use penny_bench::shmem::{self, Options};
 
+use crate::launch::bind::Bind;
 use crate::launch::{self, Job};
 
 /// The hidden subcommand that a rank runs.
@@ -64,6 +65,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let arguments = [WORKER, &options].map(OsString::from).to_vec();
     let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
     let timeout = args.timeout.map(Duration::from_secs);
-    let job = Job { program, arguments, environment: Vec::new(), ranks, part: None, timeout };
+    let job =
+        Job { program, arguments, environment: Vec::new(), ranks, part: None, bind: Bind::None, timeout };
     Ok(launch::run(&job, None).report("penny perf shmem"))
 }

@@ -36,7 +36,7 @@ pub enum HostProfileFound {
 
 /// Describes this host as a profile does.
 pub fn this_host() -> Host {
-    Host { cpu: cpu::model(), cores: cpu::usable_cores() }
+    Host { cpu: cpu::model(), cores: cpu::cores_of_host() }
 }
 
 /// Returns the file of this host's profile in the user's folder for caches.

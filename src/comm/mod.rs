@@ -8,7 +8,6 @@ mod communicator;
 mod config;
 mod group;
 mod host_profile;
-mod info;
 mod join;
 mod joining;
 mod late_mismatch;

@@ -27,8 +27,8 @@ pub struct Planner {
     judge: Option<Judge>,
     plans: Vec<(Key, Arc<Linked>)>,
     choices: Vec<Choice>,
-    /// Who made the last new choice, where it is to be logged.
-    news: Option<&'static str>,
+    /// The last new choice, where it is to be logged.
+    news: Option<NewChoice>,
     one_shot: usize,
 }
 
@@ -55,6 +55,18 @@ pub struct Chosen {
     pub why: Why,
     /// How the declared machine carries it; the default if none is declared.
     pub tuning: Tuning,
+}
+
+/// A new choice, for logs.
+pub struct NewChoice {
+    /// The collective.
+    pub collective: Collective,
+    /// The whole vector.
+    pub bytes: u64,
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// What made the choice, in words.
+    pub by: &'static str,
 }
 
 type Key = (Collective, Rank, usize);
@@ -134,7 +146,9 @@ impl Planner {
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
         }
-        self.news = (self.rank == 0 && log::tells_info()).then_some(by);
+        if self.rank == 0 && log::tells_info() {
+            self.news = Some(NewChoice { collective, bytes, algorithm: algorithms::ALL[algorithm].name, by });
+        }
         let priced = self.judge.is_some().then_some((root, block));
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
@@ -144,9 +158,9 @@ impl Planner {
         Ok(chosen)
     }
 
-    /// Returns, once, who made the last choice that is new, where it is to be logged: on rank 0, since all ranks choose alike.
+    /// Returns, once, the last choice that is new, where it is to be logged: on rank 0, since all ranks choose alike.
     #[inline]
-    pub fn news(&mut self) -> Option<&'static str> {
+    pub fn news(&mut self) -> Option<NewChoice> {
         self.news.take()
     }
 

@@ -21,6 +21,34 @@ pub fn usable_cores() -> usize {
     cores
 }
 
+/// Cores that this host, or the part of it that the control group is, offers its processes, whatever launchers bind them to.
+pub fn cores_of_host() -> usize {
+    let (usable, all) = (usable_cores(), cores_of_group().unwrap_or(0));
+    let bound = affinity(0).map_or(0, |mask| count(&mask) as usize);
+    // A quota of time counts for a process that may run anywhere. A bound one cannot tell it.
+    if bound < all { all } else { usable }
+}
+
+/// Returns how many cores the control group's set has, else those that are online.
+fn cores_of_group() -> Option<usize> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let set = format!("/sys/fs/cgroup{}/cpuset.cpus.effective", own.trim_end_matches('/'));
+    let text =
+        std::fs::read_to_string(set).or_else(|_| std::fs::read_to_string("/sys/devices/system/cpu/online"));
+    cores_in_list(&text.ok()?)
+}
+
+/// Counts the cores of a list such as `0-3,8`.
+fn cores_in_list(text: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        Some((last + 1).checked_sub(first)?)
+    };
+    text.trim().split(',').map(count).sum::<Option<usize>>().filter(|cores| *cores > 0)
+}
+
 /// Returns the numbers of the cores in the calling thread's affinity mask, such as `0-3,8`.
 pub fn names_of_usable() -> String {
     let Some(mask) = affinity(0) else { return "unknown".into() };
@@ -104,6 +132,13 @@ pub fn yield_now() {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_of_a_list_are_counted() {
+        let counts = ["0-3,8\n", "0", "2-2", "", "x", "3-1"].map(cores_in_list);
+        assert_eq!(counts, [Some(5), Some(1), Some(1), None, None, None]);
+        assert!(cores_of_host() >= usable_cores());
+    }
 
     #[test]
     fn a_processor_has_a_name_or_numbers() {

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use super::bind::Bind;
 use super::{Job, MOST_RANKS, Work, ranks};
 
 /// Ports among which the meeting's is chosen: below those that systems give to anybody.
@@ -127,6 +128,7 @@ impl HostArgs {
                 ranks: *ranks,
                 world,
                 tag: piped == Piped::Tagged,
+                bind: job.bind,
                 folder: folder.as_os_str().as_bytes().to_vec(),
                 program: job.program.as_bytes().to_vec(),
                 arguments: job.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
@@ -183,6 +185,8 @@ pub struct Part {
     pub world: u32,
     /// Prefix each line with its rank.
     pub tag: bool,
+    /// Which cores each rank may use.
+    bind: Bind,
     /// The working folder, the program and its arguments, as bytes.
     folder: Vec<u8>,
     program: Vec<u8>,
@@ -304,6 +308,7 @@ pub fn read_part() -> Result<(Part, Job), String> {
         environment: environment.collect(),
         ranks: part.ranks,
         part: Some(part.clone()),
+        bind: part.bind,
         timeout: None,
     };
     Ok((part, job))

@@ -16,6 +16,7 @@
 //! Should the launcher be killed, the kernel kills the ranks (PR_SET_PDEATHSIG). The launcher is the subreaper of what
 //! the ranks start: when it ends the ranks, it also ends what they left behind.
 
+pub mod bind;
 pub mod hosts;
 mod output;
 mod ranks;
@@ -69,6 +70,8 @@ pub struct Job {
     pub ranks: u32,
     /// This host's part of a job on several; `None`: these are all ranks.
     pub part: Option<hosts::Part>,
+    /// Which cores each rank may use.
+    pub bind: bind::Bind,
     /// The time limit.
     pub timeout: Option<Duration>,
 }
@@ -122,7 +125,7 @@ pub fn run(job: &Job, lines: Option<&mut dyn FnMut(Line)>) -> Outcome {
 
 /// Prepares the ranks of a job; `piped`: their output is wanted line by line.
 pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
-    ranks::work(job, piped).map_err(|e| format!("cannot read random bytes: {e}"))
+    ranks::work(job, piped)
 }
 
 /// The same for any processes.

@@ -11,7 +11,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::output::{Pipe, Stream};
-use super::{Job, Work};
+use super::{Job, Work, bind};
 
 /// The processes, by rank.
 pub struct Ranks {
@@ -191,11 +191,12 @@ impl OtherLaunchers {
 }
 
 /// Prepares the ranks of this host.
-pub fn work(job: &Job, piped: bool) -> std::io::Result<Work> {
+pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
     let (id, first, world) = match &job.part {
         Some(part) => (part.id.clone(), part.first, part.world),
-        None => (job_id()?, 0, job.ranks),
+        None => (job_id().map_err(|e| format!("cannot read random bytes: {e}"))?, 0, job.ranks),
     };
+    let shares = bind::shares(job.bind, job.ranks).map_err(|e| e.to_string())?;
     let others = OtherLaunchers::new();
     let commands = (0..job.ranks).map(|local| {
         let rank = first + local;
@@ -216,6 +217,10 @@ pub fn work(job: &Job, piped: bool) -> std::io::Result<Work> {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         end_with_launcher(&mut command);
+        if let Some(share) = shares.get(local as usize).copied() {
+            // SAFETY: between fork and exec only a system call is made.
+            unsafe { command.pre_exec(move || share.bind()) };
+        }
         Prepared { name: rank.to_string(), rank, command, told: None }
     });
     let (commands, ends_with_stdin) = (commands.collect(), job.part.is_some());

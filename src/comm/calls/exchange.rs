@@ -12,8 +12,8 @@
 
 use super::collective::{Call, Checked};
 use super::repeat::Recipe;
+use super::told;
 use crate::comm::communicator::CommCore;
-use crate::comm::info;
 use crate::error::{Error, Result};
 use crate::exec::{self, PreparedCall, ProgramProgress, direct};
 use crate::memory::view::Payload;
@@ -59,8 +59,8 @@ impl<'a> Exchange<'a> {
     ) -> Exchange<'a> {
         c.seq += 1;
         let (offer, input, output) = c.offer(call.collective, &checked, recipe.small);
-        if let Some(by) = c.planner.news() {
-            info::decided(c.rank(), call.collective, checked.bytes, recipe.algorithm, by, &offer);
+        if let Some(news) = c.planner.news() {
+            told::decided(c.rank(), &news, &offer);
         }
         let scope = Scope::new(c.seq, recipe.mine, c.agreement.trail(), polls);
         let (collective, size) = (call.collective, call.dtype.size());

@@ -9,4 +9,5 @@ pub(in crate::comm) mod point_to_point;
 pub(in crate::comm) mod queued;
 pub(in crate::comm) mod repeat;
 pub(in crate::comm) mod scaled;
+mod told;
 pub(in crate::comm) mod vector;

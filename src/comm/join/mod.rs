@@ -3,7 +3,6 @@
 use super::calls::scaled;
 use super::communicator::CommCore;
 use super::config::Config;
-use super::info;
 use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
@@ -86,10 +85,10 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
 /// Meets the others and joins them. If this rank cannot join, the others are told the reason.
 fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
-    info::warn_of_misspelt_variables(entrance.rank);
+    told::warn_of_misspelt_variables(entrance.rank);
     let prepared = PreparedRank::new(entrance).inspect_err(refuse)?;
     let name = &entrance.config.name;
-    let entered = enter(prepared, handle, entrance).inspect(|joined| info::joined(joined, &entrance.place));
+    let entered = enter(prepared, handle, entrance).inspect(|joined| told::joined(joined, &entrance.place));
     entered.map_err(|e| match name.is_empty() {
         true => e,
         false => e.with_message(format!("communicator {name}: {}", e.message)),
@@ -209,3 +208,4 @@ pub(in crate::comm) mod pending;
 pub(in crate::comm) mod shrink;
 pub(in crate::comm) mod split;
 pub(in crate::comm) mod team;
+mod told;

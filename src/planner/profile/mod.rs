@@ -6,7 +6,7 @@
 //!     format = 1
 //!     version = "0.1.0"             # of the Penny that wrote it
 //!     cpu = "AMD EPYC"              # the host
-//!     cores = 2                     # that a process of the host may use
+//!     cores = 2                     # that processes of the host may use, if nobody binds them
 //!     [auto]                        # ranks, and choices in PENNY_ALGO's grammar; sizes are powers of two
 //!     2 = "all_reduce:4k-16k:two_shot;broadcast:1m-inf:two_shot"
 //!     3-8 = "alltoall:256k-1m:pairwise"

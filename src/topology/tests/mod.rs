@@ -200,7 +200,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ("name = [\n", "m.toml:"),
         (
             "nam = \"m\"",
-            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, mover, device, switch, nodes, ring",
+            "m.toml:1: the file has no key `nam` (did you mean name?); it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, mover, device, switch, nodes, ring",
         ),
         ("", "m.toml:1: the file has no `name`; add one such as name = "),
         (
@@ -214,7 +214,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ),
         (
             "name = \"m\"\n[class.w]\nbw = \"1GB/s\"\nlag = \"1us\"",
-            "m.toml:4: [class.w] has no key `lag`; it has bw, eff,",
+            "m.toml:4: [class.w] has no key `lag` (did you mean lat?); it has bw, eff,",
         ),
         (
             "name = \"m\"\n[class.w]\nbw = 450\nlat = \"1us\"",

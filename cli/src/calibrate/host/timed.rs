@@ -8,6 +8,7 @@ use penny::{Collective, Communicator, Op, SharedVec, UniqueId};
 use serde::{Deserialize, Serialize};
 
 use super::price::block_bytes;
+use crate::launch::bind::Bind;
 use crate::launch::{self, Job, Line, Stream};
 
 /// The hidden subcommand that a rank runs.
@@ -56,6 +57,7 @@ pub fn times(ranks: u32, calls: &[TimedCall], rounds: u32, profile: &str) -> Res
         environment: vec![("PENNY_HOST_PROFILE".to_owned(), profile.to_owned())],
         ranks,
         part: None,
+        bind: Bind::None,
         timeout: Some(LIMIT),
     };
     let (mut times, mut said) = (Vec::new(), String::new());

@@ -1,0 +1,46 @@
+//! The machine on which a table was measured, and when: without them a number says little.
+
+use penny::internals::sys::cpu;
+use serde::{Deserialize, Serialize};
+
+/// Rank 0's host at the time of the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// The processor's name.
+    pub processor: String,
+    /// Cores of the host.
+    pub cores: usize,
+    /// The cores on which rank 0 may run, such as `0-3,8`.
+    pub rank_0: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The time at which the table was begun, in UTC.
+    pub date: String,
+}
+
+impl Host {
+    /// Returns this host at this moment.
+    pub fn now() -> Host {
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let seconds = jiff::Timestamp::now().as_second();
+        Host {
+            processor: cpu::model(),
+            cores: online_cores(),
+            rank_0: cpu::names_of_usable(),
+            kernel: kernel.trim().to_owned(),
+            date: jiff::Timestamp::from_second(seconds)
+                .map_or_else(|_| String::new(), |time| time.to_string()),
+        }
+    }
+
+    /// Returns the host's line in the head of a table.
+    pub fn text(&self) -> String {
+        let Host { processor, cores, rank_0, kernel, date } = self;
+        format!("# host: {processor}, {cores} cores, Linux {kernel}; rank 0 on cores {rank_0}; {date}")
+    }
+}
+
+fn online_cores() -> usize {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines().filter(|line| line.starts_with("processor")).count()
+}

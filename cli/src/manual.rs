@@ -1,0 +1,74 @@
+//! `penny completions` and `penny man`: what shells and `man` need to know of the command line, made from the command line itself.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::answer;
+
+/// The options of `penny completions`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  penny completions bash > ~/.local/share/bash-completion/completions/penny
+  penny completions zsh > ~/.zfunc/_penny                         with fpath+=~/.zfunc before compinit in ~/.zshrc
+  penny completions fish > ~/.config/fish/completions/penny.fish")]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// The options of `penny man`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  penny man -o ~/.local/share/man/man1 && man penny-perf
+  penny man | man -l -")]
+pub struct Man {
+    /// Write all pages to this folder, penny.1, penny-run.1 and so on; unset: print that of `penny`
+    #[arg(short = 'o', long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+/// Prints the completions.
+pub fn completions(args: &Completions, command: Command) -> Result<ExitCode, String> {
+    let mut text = Vec::new();
+    let mut command = without_hidden(command);
+    clap_complete::generate(args.shell, &mut command, "penny", &mut text);
+    answer::print(&String::from_utf8_lossy(&text))
+}
+
+/// Prints or writes the pages.
+pub fn man(args: &Man, command: Command) -> Result<ExitCode, String> {
+    let mut command = without_hidden(command).disable_help_subcommand(true);
+    command.build();
+    let Some(folder) = &args.output else {
+        return answer::print(&page(&command)?);
+    };
+    std::fs::create_dir_all(folder).map_err(|e| format!("--output {}: {e}", folder.display()))?;
+    write(folder, &command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of a command, and those of its subcommands.
+fn write(folder: &std::path::Path, command: &Command) -> Result<(), String> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let file = folder.join(format!("{name}.1"));
+    std::fs::write(&file, page(command)?).map_err(|e| format!("--output {}: {e}", file.display()))?;
+    command.get_subcommands().try_for_each(|inner| write(folder, inner))
+}
+
+fn page(command: &Command) -> Result<String, String> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut text).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Returns the command without the subcommands that it starts for itself.
+fn without_hidden(command: Command) -> Command {
+    let shown: Vec<Command> =
+        command.get_subcommands().filter(|inner| !inner.is_hide_set()).cloned().collect();
+    let bare = Command::new("penny").version(env!("CARGO_PKG_VERSION"));
+    let about = command.get_about().cloned().unwrap_or_default();
+    bare.about(about).arg_required_else_help(true).subcommand_required(true).subcommands(shown)
+}
