@@ -100,6 +100,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "each process writes its calls and the times between them into this folder, as `penny record` does; unset: none",
     },
     Variable {
+        name: "PENNY_POST_MORTEM",
+        kind: "folder or `none`",
+        about: "a rank whose communicator breaks writes there what it knows of all ranks, for `penny doctor --post-mortem`; unset: none, under `penny run` a temporary folder",
+    },
+    Variable {
         name: "PENNY_DEBUG",
         kind: "word",
         about: "messages of the library on stderr, `warn` or `info`; unset: none",

@@ -75,7 +75,7 @@
 //!     sync  die_points                    | waiting: doorbells, event counts; loops on threads; places where tests end a process
 //!     sys                                 | system calls
 //!     sync::prim  sync::lock              | atomics and locks
-//!     error  types  env  log  hash  spelling  | every module may use these
+//!     error types env log hash json spelling | every module may use these
 //! ```
 //!
 //! The design rests on three ideas. Algorithms are pure functions, and a plan is data. Every rank publishes one number, its
@@ -210,6 +210,7 @@ mod env;
 mod error;
 mod handle;
 mod hash;
+mod json;
 mod log;
 mod spelling;
 mod types;

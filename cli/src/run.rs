@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -88,7 +89,41 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the program and returns as it did.
 pub fn main(args: Args) -> Result<ExitCode, String> {
-    Ok(run(args, Vec::new())?.report("penny run"))
+    let post_mortem = PostMortem::new(&args);
+    let outcome = run(args, post_mortem.variable())?;
+    let code = outcome.report("penny run");
+    post_mortem.end(outcome.code);
+    Ok(code)
+}
+
+/// The folder into which ranks of this host write what they know if their communicator breaks.
+struct PostMortem(Option<PathBuf>);
+
+impl PostMortem {
+    /// Names a folder of this job, unless the user has said where or that none is wanted.
+    fn new(args: &Args) -> PostMortem {
+        let is_set = std::env::var_os("PENNY_POST_MORTEM").is_some_and(|value| !value.is_empty());
+        let folder = || {
+            let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+            runtime.unwrap_or_else(std::env::temp_dir).join(format!("penny-{}", std::process::id()))
+        };
+        PostMortem((!args.part && !is_set).then(folder))
+    }
+
+    fn variable(&self) -> Vec<(&'static str, String)> {
+        self.0.iter().map(|folder| ("PENNY_POST_MORTEM", folder.display().to_string())).collect()
+    }
+
+    /// Keeps what was written if the job failed, and tells how to read it.
+    fn end(&self, code: u8) {
+        let Some(folder) = self.0.as_ref().filter(|folder| folder.is_dir()) else { return };
+        if code == 0 {
+            // The program has dealt with its errors itself.
+            let _ = std::fs::remove_dir_all(folder);
+        } else {
+            eprintln!("penny run: what each rank did last: penny doctor --post-mortem {}", folder.display());
+        }
+    }
 }
 
 /// Runs the program with these variables as well.

@@ -163,7 +163,9 @@ impl CommCore {
     pub(super) fn end_with(&mut self, error: &Error) {
         remember_failure();
         self.forget_last_call();
-        let _ = self.shared.broken.set(error.clone());
+        if self.shared.broken.set(error.clone()).is_ok() {
+            self.transport.write_post_mortem(error, self.seq);
+        }
         self.shared.timing.fail();
         self.transport.fail(self.seq);
     }

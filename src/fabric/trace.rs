@@ -8,6 +8,7 @@
 //!
 //! A timeline of millions of spans is more than a viewer takes; trace calls of few ranks.
 
+use crate::json::quoted;
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
 use std::fmt::Write;
@@ -99,18 +100,4 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 /// Exact, which a float would not be.
 fn micros(ps: u64) -> String {
     format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
-}
-
-/// Returns a text as a JSON string.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => put(&mut out, format_args!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -44,7 +44,7 @@ fn cores_in_list(text: &str) -> Option<usize> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        Some((last + 1).checked_sub(first)?)
+        (last + 1).checked_sub(first)
     };
     text.trim().split(',').map(count).sum::<Option<usize>>().filter(|cores| *cores > 0)
 }

@@ -11,7 +11,7 @@ use source::{Source, crate_sources};
 use std::path::{Path, PathBuf};
 
 /// What any module may import: a module, or only a part of one.
-const EVERYONE: &[&str] = &["error", "types", "env", "log", "hash", "spelling", "sync::lock"];
+const EVERYONE: &[&str] = &["error", "types", "env", "log", "hash", "json", "spelling", "sync::lock"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[

@@ -16,6 +16,7 @@ pub mod link;
 pub mod ofi_link;
 pub mod pace;
 pub mod pair;
+mod post_mortem;
 mod posting;
 pub mod single_copy;
 pub mod survivors;

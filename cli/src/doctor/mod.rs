@@ -2,10 +2,12 @@
 
 mod limits;
 mod machine;
+mod post_mortem;
 mod shm;
 mod variables;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -18,11 +20,15 @@ use crate::answer;
 
 Examples:
   penny doctor
+  penny doctor --post-mortem /tmp/penny-4711      what each rank did last, from the files of PENNY_POST_MORTEM
   penny doctor --json | jq '.[] | select(.level != \"ok\")'")]
 pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Tell what the ranks of a communicator that broke did last, from the files that they wrote, or the folders of them
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "json")]
+    post_mortem: Vec<PathBuf>,
 }
 
 /// The severity of a fact.
@@ -74,6 +80,9 @@ impl fmt::Display for Fact {
 
 /// Prints all facts.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
+    if !args.post_mortem.is_empty() {
+        return answer::print(&post_mortem::page(&args.post_mortem)?);
+    }
     let facts: Vec<Fact> =
         [machine::facts(), shm::facts(), limits::facts(), variables::facts()].into_iter().flatten().collect();
     if args.json {

@@ -7,8 +7,8 @@
 //!                      │               others: forward     │
 //!                      │    pipes      lines of output     │
 //!                      ▼                                   │
-//!                    a rank failed, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
-//!                    Ctrl-C ── 10 s, or Ctrl-C again ──┘   (after 1 s it says how many it waits for)
+//!                    a rank failed ── 0.2 s, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
+//!                    Ctrl-C ── 10 s, or Ctrl-C again ──────────┘   (after 1 s it says how many it waits for)
 //! ```
 //!
 //! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
@@ -34,6 +34,9 @@ use ranks::{End, Ranks, SpawnError};
 
 /// The most ranks; the limit protects from typing errors.
 pub const MOST_RANKS: i64 = 1024;
+
+/// The time that ranks have after another's failure before they get SIGTERM: a moment to say what they know of it.
+const TIME_TO_TELL: Duration = Duration::from_millis(200);
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
@@ -156,13 +159,19 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
     let mut verdict: Option<Outcome> = None;
     // Set once the ranks were told to end: the time at which SIGKILL follows SIGTERM.
     let mut last_call: Option<Instant> = None;
+    // Set once a rank has failed: until then the others may end by themselves.
+    let mut told_until: Option<Instant> = None;
     let mut ctrl_c = CtrlC::default();
     while ranks.any_alive() {
         let wake = match last_call {
             Some(last) => Some(last),
-            None => [deadline, ctrl_c.until, ctrl_c.say_at].into_iter().flatten().min(),
+            None => {
+                let until = deadline.filter(|_| verdict.is_none());
+                let told = told_until.filter(|_| ctrl_c.count == 0);
+                [until, told, ctrl_c.until, ctrl_c.say_at].into_iter().flatten().min()
+            }
         };
-        let told_to_end = wait(&signals, &pipes, wake, ends_with_stdin && last_call.is_none());
+        let told_to_end = wait(&signals, &pipes, wake, ends_with_stdin && verdict.is_none());
         while let Ok(Some(info)) = signals.read_signal() {
             let number = info.ssi_signo as i32;
             if number == Signal::SIGINT as i32 {
@@ -188,6 +197,7 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
                     0 => Outcome::failed(end.code(), sentence(noun, &name, pid, end, ranks.alive())),
                     _ => Outcome { code: INTERRUPTED, sentence: None },
                 });
+                told_until = Some(Instant::now() + TIME_TO_TELL);
             }
         }
         let now = Instant::now();
@@ -217,7 +227,8 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
         // After Ctrl-C each rank ends in its own time, whatever becomes of the first.
         let is_over =
             verdict.as_ref().is_some_and(|verdict| verdict.code != INTERRUPTED || ctrl_c.count == 0);
-        if (is_over || ctrl_c.is_impatient(now)) && last_call.is_none() {
+        let has_told = told_until.is_none_or(|until| until <= now);
+        if (is_over && has_told || ctrl_c.is_impatient(now)) && last_call.is_none() {
             ranks.signal(Signal::SIGTERM);
             // A stopped rank handles SIGTERM only once it goes on.
             ranks.signal(Signal::SIGCONT);

@@ -73,7 +73,7 @@ fn the_readme_shows_the_same_picture() {
 #[test]
 fn a_planted_import_upwards_and_a_missing_module_are_reported() {
     let picture = "  api | a\n  exec  timing | b\n  fabric | c\n  sync | d\n  sync::prim  sync::lock | e\n  \
-        error types env log hash spelling | f\n";
+        error types env log hash json spelling | f\n";
     let table: &[(&str, &[&str])] = &[
         ("api", &["exec", "fabric::live"]),
         ("exec", &["timing", "api"]),
