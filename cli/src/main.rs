@@ -19,6 +19,7 @@ mod plan;
 mod plot;
 mod preload;
 mod record;
+mod report;
 mod rings;
 mod run;
 mod shmem;
@@ -58,6 +59,8 @@ enum Command {
     Trace(trace::Args),
     /// Fit the parameters of a simulated cluster to a table of measured times, or measure this host
     Calibrate(Box<calibrate::Calibrate>),
+    /// Write measurements, simulations and traces to one page of HTML: curves, tables, timelines
+    Report(report::Args),
     /// List, show, check, draw, import and export simulated clusters (declared machines)
     #[command(subcommand)]
     Topo(topo::Args),
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::main(&args),
         Command::Trace(args) => trace::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
+        Command::Report(args) => report::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Algorithms(args) => algorithms::main(&args),

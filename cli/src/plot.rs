@@ -95,9 +95,14 @@ pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result
     if lines.is_empty() {
         return Err("nothing to draw: no size took time and moved bytes".into());
     }
+    std::fs::write(path, drawing(title, bandwidth, lines)?).map_err(|e| e.to_string())
+}
+
+/// Draws at least one line as SVG.
+pub fn drawing(title: &str, bandwidth: &str, lines: &[Line]) -> Result<String, String> {
     let mut text = String::new();
     drawn(&mut text, title, bandwidth, lines).map_err(|e| e.to_string())?;
-    std::fs::write(path, text).map_err(|e| e.to_string())
+    Ok(text)
 }
 
 fn drawn(text: &mut String, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
@@ -213,7 +218,7 @@ fn value_label(value: f64) -> String {
 }
 
 /// Bytes with the suffix that the command line takes.
-fn size_label(bytes: f64) -> String {
+pub fn size_label(bytes: f64) -> String {
     let mut value = bytes;
     let mut suffix = "";
     for next in ["K", "M", "G", "T"] {

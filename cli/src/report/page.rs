@@ -1,0 +1,210 @@
+//! The page.
+
+use std::collections::BTreeSet;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::read::{Inputs, Run};
+use super::timeline;
+use crate::plot;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--line:#ccc;--soft:#f3f4f6;--best:#0a7a3c;--note:#666}
+@media(prefers-color-scheme:dark){:root{--line:#444;--soft:#22252a;--best:#5ad08c;--note:#aaa}
+ figure svg{filter:invert(.92) hue-rotate(180deg)}}
+body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{margin:2.2rem 0 .4rem;border-bottom:1px solid var(--line)}
+figure{margin:1rem 0;overflow-x:auto}figure svg{display:block;max-width:100%;height:auto;min-width:640px}
+.table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13.5px}
+th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid var(--line)}th{font-weight:600;vertical-align:bottom}
+th:first-child,td.text,th.text{text-align:left}tr:nth-child(even) td{background:var(--soft)}
+.best{font-weight:700;color:var(--best)}.note,small{color:var(--note)}.wrong{color:#c22;font-weight:700}
+.lanes{display:flex;font-size:11px}.names div{overflow:hidden;white-space:nowrap;text-overflow:ellipsis;line-height:16px;padding-right:6px;text-align:right}
+.scroll{overflow-x:auto;flex:1}.stripe{fill:currentColor;opacity:.06}";
+
+const SCRIPT: &str = "\
+document.querySelectorAll('.timeline').forEach(t=>{const s=t.querySelector('svg'),i=t.querySelector('input');\
+i.addEventListener('input',()=>s.setAttribute('width',s.dataset.width*i.value))})";
+
+/// Makes the page.
+pub fn page(title: &str, inputs: &Inputs) -> Result<String, String> {
+    let mut subjects: Vec<&str> = Vec::new();
+    for run in &inputs.runs {
+        if !subjects.contains(&run.subject.as_str()) {
+            subjects.push(&run.subject);
+        }
+    }
+    let sections: Vec<Markup> = subjects
+        .into_iter()
+        .map(|subject| {
+            section(subject, &inputs.runs.iter().filter(|run| run.subject == subject).collect::<Vec<_>>())
+        })
+        .collect::<Result<_, _>>()?;
+    let traces: Vec<(&str, Markup)> = inputs
+        .traces
+        .iter()
+        .map(|(file, trace)| {
+            Ok((file.as_str(), timeline::draw(trace).map_err(|why| format!("{file}: {why}"))?))
+        })
+        .collect::<Result<_, String>>()?;
+    Ok(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (title) }
+                p.note { "written by penny " (env!("CARGO_PKG_VERSION")) " from " (inputs.runs.len()) " runs and " (inputs.traces.len()) " traces" }
+                @for section in &sections { (section) }
+                @for (file, drawing) in &traces {
+                    h2 { "timeline of " (file) }
+                    (drawing)
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string())
+}
+
+/// Tells of one collective: the curves, the times beside each other, the bandwidths, and where each run was made.
+fn section(subject: &str, runs: &[&Run]) -> Result<Markup, String> {
+    let names = names(runs);
+    let points = runs.iter().zip(&names).flat_map(|(run, name)| run.points(name));
+    let lines = plot::lines(points);
+    let drawing = match lines.is_empty() {
+        true => String::new(),
+        false => plot::drawing(subject, plot::BUS, &lines)?,
+    };
+    let sizes: BTreeSet<usize> =
+        runs.iter().flat_map(|run| run.cells.iter().map(|cell| cell.bytes)).collect();
+    let cell = |run: &Run, bytes: usize| run.cells.iter().find(|cell| cell.bytes == bytes).copied();
+    let least = |bytes: usize| {
+        runs.iter().filter_map(|run| cell(run, bytes)).map(|cell| cell.time_us).fold(f64::INFINITY, f64::min)
+    };
+    Ok(html! {
+        h2 { (subject) }
+        figure { (PreEscaped(drawing)) }
+        div.table { table {
+            thead { tr { th { "bytes" } @for name in &names { th { (name) br; small { "us" } } } } }
+            tbody { @for &bytes in &sizes { tr {
+                td { (plot::size_label(bytes as f64)) }
+                @for run in runs {
+                    @match cell(run, bytes) {
+                        None => td { "–" },
+                        Some(cell) if cell.time_us <= least(bytes) => td.best { (time(cell.time_us)) },
+                        Some(cell) => td { (time(cell.time_us)) " " small { "×" (format!("{:.2}", cell.time_us / least(bytes))) } },
+                    }
+                }
+            } } }
+        } }
+        details {
+            summary { "bus bandwidth" }
+            div.table { table {
+                thead { tr { th { "bytes" } @for name in &names { th { (name) br; small { "GB/s" } } } } }
+                tbody { @for &bytes in &sizes { tr {
+                    td { (plot::size_label(bytes as f64)) }
+                    @for run in runs {
+                        td { @match cell(run, bytes) {
+                            None => "–",
+                            Some(cell) => (format!("{:.2}", cell.busbw_gb_per_s)),
+                        } }
+                    }
+                } } }
+            } }
+        }
+        details {
+            summary { "where and when" }
+            div.table { table {
+                thead { tr { th { "run" } th.text { "ranks" } th.text { "place" } th.text { "made by" } th.text { "results" } } }
+                tbody { @for (run, name) in runs.iter().zip(&names) { tr {
+                    td.text { (name) } td.text { (run.ranks) } td.text { (run.place) } td.text { (run.about) }
+                    @match run.wrong {
+                        None => td.text { "not checked" },
+                        Some(0) => td.text { "right" },
+                        Some(wrong) => td.text { span.wrong { (wrong) " wrong" } },
+                    }
+                } } }
+            } }
+        }
+    })
+}
+
+/// Names runs by what differs among them.
+fn names(runs: &[&Run]) -> Vec<String> {
+    let differ = |of: fn(&Run) -> String| runs.iter().map(|run| of(run)).collect::<BTreeSet<_>>().len() > 1;
+    let (places, ranks) = (differ(|run| run.place.clone()), differ(|run| run.ranks.to_string()));
+    let named: Vec<String> = runs
+        .iter()
+        .map(|run| {
+            let ranks = if ranks { format!(", {} ranks", run.ranks) } else { String::new() };
+            let place = if places { format!(" on {}", run.place) } else { String::new() };
+            format!("{}{place}{ranks}", run.way)
+        })
+        .collect();
+    let again = |at: usize| named[..at].iter().filter(|name| **name == named[at]).count();
+    let numbered = |(at, name): (usize, &String)| match again(at) {
+        0 => name.clone(),
+        earlier => format!("{name} ({})", earlier + 1),
+    };
+    named.iter().enumerate().map(numbered).collect()
+}
+
+/// Formats microseconds with three or four significant digits.
+fn time(us: f64) -> String {
+    let digits = match us {
+        _ if us >= 1000.0 => 0,
+        _ if us >= 100.0 => 1,
+        _ => 2,
+    };
+    format!("{us:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::read::Cell;
+
+    fn run(way: &str, ranks: u32, times: &[f64]) -> Run {
+        let cells = times.iter().zip(1..).map(|(&time_us, at)| Cell {
+            bytes: at << 10,
+            time_us,
+            busbw_gb_per_s: 1.0,
+        });
+        let (subject, place, about) = ("all_reduce".into(), "a <host>".into(), String::new());
+        Run { subject, ranks, way: way.into(), place, about, wrong: Some(0), cells: cells.collect() }
+    }
+
+    #[test]
+    fn the_fastest_is_marked_and_the_others_tell_their_ratio() {
+        let inputs = Inputs {
+            runs: vec![run("ring", 2, &[4.0, 2.0]), run("tree", 2, &[2.0, 3.0])],
+            traces: Vec::new(),
+        };
+        let page = page("<t>", &inputs).unwrap();
+        assert!(page.contains("<td class=\"best\">2.00</td></tr>"), "{page}");
+        assert!(page.contains("4.00 <small>×2.00</small>") && page.contains("3.00 <small>×1.50</small>"));
+        assert!(
+            page.contains("<title>&lt;t&gt;</title>") && page.contains("a &lt;host&gt;"),
+            "text is escaped"
+        );
+        assert!(
+            !page.contains("http://")
+                || page.matches("http://").count() == page.matches("http://www.w3.org/").count()
+        );
+        assert!(!page.contains("https://") && !page.contains("src="), "nothing is loaded");
+    }
+
+    #[test]
+    fn names_tell_what_differs_and_equal_ones_are_numbered() {
+        let runs = [run("ring", 2, &[1.0]), run("ring", 4, &[1.0]), run("ring", 4, &[1.0])];
+        assert_eq!(
+            names(&runs.iter().collect::<Vec<_>>()),
+            ["ring, 2 ranks", "ring, 4 ranks", "ring, 4 ranks (2)"]
+        );
+    }
+}
