@@ -27,8 +27,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Calls of each rank that are told, the latest.
 const TOLD: usize = 16;
-/// Pieces of messages are told for so few ranks only: they are a number for each pair.
-const MOST_PAIRS: u32 = 64;
 
 impl Transport {
     /// Writes what this rank knows, if the user wants that. `seq`: its own last call. What cannot be written is logged: the error itself is
@@ -83,8 +81,8 @@ impl Transport {
             .iter()
             .map(|(number, call)| format!("{{\"number\":{number},\"call\":{}}}", quoted(call)))
             .collect();
-        let mut text = format!(
-            "{{\"rank\":{rank},\"pid\":{},\"host\":{},\"state\":{},\"process\":{},\"failed_in\":{},\"steps\":{},\"calls\":[{}]",
+        format!(
+            "{{\"rank\":{rank},\"pid\":{},\"host\":{},\"state\":{},\"process\":{},\"failed_in\":{},\"steps\":{},\"calls\":[{}]}}",
             self.pid(rank),
             quoted(host.trim_start_matches(" on ")),
             quoted(state),
@@ -92,18 +90,7 @@ impl Transport {
             life.failed_seq.load(Ordering::Relaxed),
             lines.progress(rank).counter.load(Ordering::Relaxed),
             calls.join(","),
-        );
-        if self.nranks <= MOST_PAIRS {
-            let taken =
-                (0..self.nranks).filter(|&from| from != rank && !self.is_far(from) && !self.is_far(rank));
-            let taken = taken.map(|from| (from, self.control.pair(from, rank).taken.load(Ordering::Relaxed)));
-            let taken: Vec<String> = taken
-                .filter(|(_, pieces)| *pieces > 0)
-                .map(|(from, pieces)| format!("{{\"from\":{from},\"pieces\":{pieces}}}"))
-                .collect();
-            let _ = write!(text, ",\"taken\":[{}]", taken.join(","));
-        }
-        text + "}"
+        )
     }
 
     /// Returns a rank's latest calls with their numbers, the last one last.

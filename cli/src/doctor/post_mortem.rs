@@ -33,21 +33,12 @@ struct Rank {
     process: String,
     steps: u64,
     calls: Vec<Call>,
-    #[serde(default)]
-    taken: Vec<Taken>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Call {
     number: u64,
     call: String,
-}
-
-/// Pieces of messages that a rank has received from another.
-#[derive(Clone, Debug, Deserialize)]
-struct Taken {
-    from: u32,
-    pieces: u64,
 }
 
 /// Reads files, and the files of folders, and tells of each communicator on a page.
@@ -128,15 +119,6 @@ fn of_communicator(mut told: Vec<Told>) -> String {
             calls.iter().map(|(call, who)| format!("{call}: {}", listed(who, ranks.len()))).collect();
         let _ = writeln!(text, "{number:>8}  {}", each.join("; "));
     }
-    let messages: Vec<String> = ranks
-        .iter()
-        .flat_map(|to| {
-            to.taken.iter().map(move |taken| format!("{} -> {}: {}", taken.from, to.rank, taken.pieces))
-        })
-        .collect();
-    if !messages.is_empty() {
-        let _ = writeln!(text, "\nreceived pieces of messages\n          {}", messages.join(", "));
-    }
     text += "\nwhat they said\n";
     for one in &told {
         let _ = writeln!(text, "  rank {} (pid {}): {}", one.rank, one.pid, one.error);
@@ -210,7 +192,6 @@ mod tests {
                 process: if of == 2 { "dead" } else { "running" }.into(),
                 steps: 9,
                 calls: calls.map(|(call, number)| Call { number, call: (*call).into() }).collect(),
-                taken: if of == 1 { vec![Taken { from: 0, pieces: 3 }] } else { Vec::new() },
             }
         });
         let (version, code, error) = ("0".into(), "RemoteError".into(), format!("rank {rank} tells"));
@@ -235,7 +216,6 @@ mod tests {
             "    1       101  RemoteError, +500.0 ms                      6          9  all_reduce(7)",
             "       5  barrier: all",
             "       6  all_reduce(7): ranks 0-1",
-            "          0 -> 1: 3",
             "  rank 0 (pid 100): rank 0 tells",
         ] {
             assert!(page.lines().any(|known| known == line), "{line}\n{page}");
