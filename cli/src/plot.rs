@@ -68,11 +68,6 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
     points
 }
 
-/// Width and height of a drawing, and how much of the width is the plot's; the names of the lines are beside it.
-const SIZE: (u32, u32) = (1080, 600);
-const PLOT_WIDTH: u32 = 850;
-/// Names that fit beside the plot.
-const MOST_NAMES: usize = 24;
 /// Returns the path if a plot can be written there: for the command line, which asks before anything is measured.
 pub fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
