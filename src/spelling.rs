@@ -1,4 +1,4 @@
-//! Names that somebody probably meant.
+//! The name that a misspelt one probably stands for.
 
 /// Returns ` (did you mean NAME?)` if one of the names is spelled nearly as `word`, for a sentence that refuses it; else nothing.
 pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {

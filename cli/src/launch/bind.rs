@@ -52,7 +52,7 @@ pub fn shares(bind: Bind, ranks: u32) -> std::io::Result<Vec<Share>> {
     all.chunks_exact(each).take(ranks as usize).map(share).collect()
 }
 
-/// Tells whether each of so many ranks can have a core of its own.
+/// Tells whether each of this number of ranks can have a core of its own.
 pub fn suffice(ranks: u32) -> bool {
     cores().is_ok_and(|cores| cores.len() >= ranks as usize)
 }
