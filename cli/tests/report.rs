@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn penny(line: &str, folder: &Path) -> Output {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split(' ')).current_dir(folder).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split(' ')).current_dir(folder).output();
     output.expect("penny starts")
 }
 
@@ -20,7 +19,8 @@ fn a_page_shows_measurements_simulations_and_a_timeline_and_loads_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     answer("perf all_reduce -n 2 -b 1K -e 4K -f 4 --iters 2 --algorithm ring,two_shot --json runs.json", at);
-    let simulated = answer("sim all_reduce --fabric dgx-h100 -b 1K -e 4K -f 4 --algorithm ring,tree --json", at);
+    let simulated =
+        answer("sim all_reduce --fabric dgx-h100 -b 1K -e 4K -f 4 --algorithm ring,tree --json", at);
     std::fs::write(at.join("machine.json"), simulated).unwrap();
     answer("trace all_reduce --fabric t3000 -b 64K --algorithm ring -o ring.json", at);
     answer("report runs.json machine.json ring.json -o page.html --title <Runs>", at);

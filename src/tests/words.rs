@@ -77,6 +77,14 @@ fn complaints(file: &str, words: &[Word]) -> Vec<String> {
     complaints
 }
 
+/// What a merge has left between two versions of a line.
+fn conflicts<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = String> {
+    let marks = [["<"; 7].concat() + " ", [">"; 7].concat() + " "];
+    let is_mark = move |line: &str| marks.iter().any(|mark| line.starts_with(mark.as_str()));
+    let lines = text.lines().enumerate().filter(move |(_, line)| is_mark(line));
+    lines.map(move |(number, _)| format!("{file}:{}: the mark of a conflict", number + 1))
+}
+
 fn files(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(path) else { return vec![path.to_path_buf()] };
     let entries = entries.map(|entry| entry.expect("an entry").path());
@@ -95,8 +103,32 @@ fn documentation_names_what_it_means() {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         found.extend(complaints(&file, &words(&text, |line| prose(&path, line))));
+        found.extend(conflicts(&file, &text));
     }
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn every_decision_is_in_the_list_of_decisions_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/decisions");
+    let list = std::fs::read_to_string(folder.join("README.md")).expect("the list");
+    for page in files(&folder)
+        .iter()
+        .filter_map(|path| path.file_name()?.to_str())
+        .filter(|name| *name != "README.md")
+    {
+        assert_eq!(
+            list.matches(&format!("({page})")).count(),
+            1,
+            "docs/decisions/README.md names {page} once"
+        );
+    }
+}
+
+#[test]
+fn the_marks_of_a_conflict_are_found() {
+    let text = format!("a\n{} HEAD\n{}\n> quoted\n", "<".repeat(7), "=".repeat(7));
+    assert_eq!(conflicts("a.md", &text).collect::<Vec<_>>(), ["a.md:2: the mark of a conflict"]);
 }
 
 #[test]
