@@ -79,9 +79,12 @@ pub fn file(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Width and height of a drawing, and how much of the width is the plots'; lines are named beside them.
-const SIZE: (u32, u32) = (1080, 1000);
+/// Height of a drawing, and the width of its plots; lines are named beside them.
+const HEIGHT: u32 = 1000;
 const PLOT_WIDTH: u32 = 850;
+/// Width of a line's sample and of a letter of its name.
+const SAMPLE_WIDTH: u32 = 40;
+const LETTER_WIDTH: u32 = 8;
 /// Names that fit beside the plots.
 const MOST_NAMES: usize = 42;
 
@@ -101,10 +104,12 @@ pub fn drawing(title: &str, bandwidth: &str, lines: &[Line]) -> Result<String, S
 }
 
 fn drawn(text: &mut String, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
-    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    let longest = lines.iter().map(|line| line.name.chars().count() as u32).max().unwrap_or(0);
+    let width = PLOT_WIDTH + SAMPLE_WIDTH + LETTER_WIDTH * longest.max(20);
+    let root = SVGBackend::with_string(text, (width, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(PLOT_WIDTH);
-    let (above, below) = left.split_vertically(SIZE.1 / 2);
+    let (above, below) = left.split_vertically(HEIGHT / 2);
     chart(&above, title, "time, us", lines, |point| (point.0, point.1))?;
     chart(&below, "", bandwidth, lines, |point| (point.0, point.2))?;
     name(&right, lines)?;

@@ -27,7 +27,7 @@ fn a_page_shows_measurements_simulations_and_a_timeline_and_loads_nothing() {
     let page = std::fs::read_to_string(at.join("page.html")).unwrap();
     for part in [
         "<title>&lt;Runs&gt;</title>",
-        "4 runs and 1 traces",
+        "4 runs and 1 trace<",
         "<h2>all_reduce</h2>",
         "tree on dgx-h100, 8 ranks",
         "<h2>timeline of ring.json</h2>",

@@ -58,7 +58,7 @@ pub fn page(title: &str, inputs: &Inputs) -> Result<String, String> {
             }
             body {
                 h1 { (title) }
-                p.note { "written by penny " (env!("CARGO_PKG_VERSION")) " from " (inputs.runs.len()) " runs and " (inputs.traces.len()) " traces" }
+                p.note { "written by penny " (env!("CARGO_PKG_VERSION")) " from " (counted(inputs.runs.len(), "run")) " and " (counted(inputs.traces.len(), "trace")) }
                 @for section in &sections { (section) }
                 @for (file, drawing) in &traces {
                     h2 { "timeline of " (file) }
@@ -152,6 +152,10 @@ fn names(runs: &[&Run]) -> Vec<String> {
         earlier => format!("{name} ({})", earlier + 1),
     };
     named.iter().enumerate().map(numbered).collect()
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Formats microseconds with three or four significant digits.
