@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Requests from one rank to another are carried out in their order, as those of one host's ranks are. A put returns when its bytes
-//! are copied; no more than [`WINDOW`] are under way, so that the queue to a slow rank stays short.
+//! are copied; no more than `WINDOW` are under way, so that the queue to a slow rank stays short.
 //!
 //! A rank opens the ranges of its heap that others may access ([`Transport::open`]). A request for anything else, from any rank, changes
 //! nothing and breaks the communicator.
