@@ -167,6 +167,7 @@ const OTHERS: &[&str] = &[
     "PENNY_LIBRARY",
     "PENNY_LONG",
     "PENNY_NCCL_VERSION",
+    "PENNY_PORT",
     "PENNY_VIRTUAL_TIME_IN",
 ];
 
@@ -194,15 +195,28 @@ pub fn meant(name: &str) -> Option<&'static str> {
     VARIABLES.iter().map(|variable| variable.name).find(|name| own(name) == nearest)
 }
 
-/// Returns the variables of this process that look like misspelt ones of Penny's, with the ones that are meant.
+/// Returns the variables of this process that are misspelt ones of Penny's beyond much doubt, with the ones that are meant: one letter differs,
+/// or two of eight.
 pub fn misspelt() -> Vec<(String, &'static str)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut found: Vec<_> = names
         .filter(|name| !is_known(name))
-        .filter_map(|name| meant(&name).map(|meant| (name, meant)))
+        .filter_map(|name| meant(&name).filter(|meant| is_slip(&name, meant)).map(|meant| (name, meant)))
         .collect();
     found.sort();
     found
+}
+
+/// Tells whether two names with the same beginning differ by so little that one is the other misspelt.
+fn is_slip(name: &str, meant: &str) -> bool {
+    let [name, meant] = [name, meant].map(|name| name.strip_prefix("PENNY_").unwrap_or(name));
+    // A short word is soon another one.
+    let most = match meant.len() {
+        0..4 => 0,
+        4..8 => 1,
+        _ => 2,
+    };
+    spelling::distance(name, meant) <= most
 }
 
 /// The variable's value, if it is set and not empty.
@@ -272,6 +286,15 @@ mod tests {
             assert_eq!(meant(slip), Some(name), "{slip}");
         }
         assert_eq!(["PENNY_LANE", "PENNY_NODES", "PENNY_MY_OWN"].map(meant), [None; 3]);
+        assert!(is_slip("PENNY_AGLO", "PENNY_ALGO") && is_slip("PENNY_TIMEOT", "PENNY_TIMEOUT"));
+        // Kubernetes sets some of these for a service called penny, and programs have their own.
+        for (own, name) in [
+            ("PENNY_SET", "PENNY_NET"),
+            ("PENNY_HOST", "PENNY_HOST_ID"),
+            ("PENNY_SECRET_KEY", "PENNY_SECRET"),
+        ] {
+            assert!(!is_slip(own, name), "{own}");
+        }
         for known in ["PENNY_ALGO", "PENNY_RANK", "PENNY_TEST_SEED", "HOME", "PENNY_"] {
             assert!(is_known(known), "{known}");
         }

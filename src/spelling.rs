@@ -9,12 +9,16 @@ pub fn hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String 
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = word.to_lowercase();
     let most = (plain.chars().count() / 3).clamp(1, 3);
-    let with_distance =
-        names.into_iter().map(|name| (strsim::damerau_levenshtein(&plain, &name.to_lowercase()), name));
+    let with_distance = names.into_iter().map(|name| (distance(&plain, &name.to_lowercase()), name));
     with_distance
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+}
+
+/// Returns how many letters have to be changed, added, left out or swapped with their neighbours.
+pub fn distance(a: &str, b: &str) -> usize {
+    strsim::damerau_levenshtein(a, b)
 }
 
 #[cfg(test)]

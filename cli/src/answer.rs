@@ -16,7 +16,12 @@ pub fn print(text: &str) -> Result<ExitCode, String> {
 
 /// Fails if a file cannot be written; for what is measured long before it is.
 pub fn writable(path: &Path) -> Result<(), String> {
-    let is_new = fs::symlink_metadata(path).is_err();
+    let there = fs::symlink_metadata(path);
+    if there.as_ref().is_ok_and(|there| !there.is_file()) {
+        // A pipe is written once, when there is something to write.
+        return Ok(());
+    }
+    let is_new = there.is_err();
     OpenOptions::new()
         .create(true)
         .append(true)

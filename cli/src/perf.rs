@@ -155,11 +155,14 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
     let options = serde_json::to_string(&args.options).map_err(|e| e.to_string())?;
     let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
     let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
-    let mut environment = launch::owned(args.machine.environment(ranks)?);
+    let machine = args.machine.environment(ranks)?;
+    let mut environment = launch::owned(machine.clone());
     environment.extend(args.hosts.variables()?);
     let timeout = args.timeout.map(Duration::from_secs);
     let here = || std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"));
-    let own = if hosts.is_none() && bind::suffice(ranks) { Bind::Cores } else { Bind::None };
+    // Ranks on a simulated cluster wait for its clock, and take turns.
+    let is_simulated = !machine.is_empty() || std::env::var_os("PENNY_FABRIC").is_some();
+    let own = if hosts.is_none() && !is_simulated && bind::suffice(ranks) { Bind::Cores } else { Bind::None };
     let bind = args.bind.unwrap_or(own);
     let program = if hosts.is_some() { args.hosts.penny()? } else { here()? }.into();
     let job = Job { program, arguments, environment, ranks, part: None, bind, timeout };

@@ -96,18 +96,22 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// The folder into which ranks of this host write what they know if their communicator breaks.
+/// The folder into which ranks write what they know if their communicator breaks.
 struct PostMortem(Option<PathBuf>);
 
 impl PostMortem {
-    /// Names a folder of this job, unless the user has said where or that none is wanted.
+    /// Makes a folder for this job, unless the user has said where or that none is wanted. Ranks of several hosts have no folder in common.
     fn new(args: &Args) -> PostMortem {
         let is_set = std::env::var_os("PENNY_POST_MORTEM").is_some_and(|value| !value.is_empty());
-        let folder = || {
+        let make = || {
             let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
-            runtime.unwrap_or_else(std::env::temp_dir).join(format!("penny-{}", std::process::id()))
+            let folder = tempfile::Builder::new()
+                .prefix("penny-")
+                .tempdir_in(runtime.unwrap_or_else(std::env::temp_dir));
+            // Without one the job runs all the same.
+            folder.ok().map(tempfile::TempDir::keep)
         };
-        PostMortem((!args.part && !is_set).then(folder))
+        PostMortem(if args.part || is_set || args.hosts.are_several() { None } else { make() })
     }
 
     fn variable(&self) -> Vec<(&'static str, String)> {
@@ -116,9 +120,10 @@ impl PostMortem {
 
     /// Keeps what was written if the job failed, and tells how to read it.
     fn end(&self, code: u8) {
-        let Some(folder) = self.0.as_ref().filter(|folder| folder.is_dir()) else { return };
-        if code == 0 {
-            // The program has dealt with its errors itself.
+        let Some(folder) = &self.0 else { return };
+        let is_told = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+        if code == 0 || !is_told {
+            // A program that succeeds has dealt with its errors itself.
             let _ = std::fs::remove_dir_all(folder);
         } else {
             eprintln!("penny run: what each rank did last: penny doctor --post-mortem {}", folder.display());

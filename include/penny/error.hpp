@@ -148,7 +148,8 @@ public:
 
     Handle get() const noexcept { return handle_; }
     Handle release() noexcept { return std::exchange(handle_, Handle()); }
-    pennyResult_t destroy() noexcept { return Destroy(release()); }
+    // A handle that was moved from has nothing to destroy.
+    pennyResult_t destroy() noexcept { return handle_ == Handle() ? pennySuccess : Destroy(release()); }
 
 private:
     Handle handle_ = Handle();

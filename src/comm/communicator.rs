@@ -81,7 +81,10 @@ fn shared_from(transport: &Transport) -> usize {
     if transport.has_far() {
         return usize::MAX;
     }
-    if transport.nranks() as usize <= cpu::usable_cores() { 4096 } else { 8 * 1024 + 1 }
+    let cores = cpu::usable_cores();
+    // Launchers give each rank cores of its own.
+    let fit = transport.nranks() as usize <= cores || cpu::sharing_cores(transport.processes()) <= cores;
+    if fit { 4096 } else { 8 * 1024 + 1 }
 }
 
 impl CommCore {
@@ -163,11 +166,12 @@ impl CommCore {
     pub(super) fn end_with(&mut self, error: &Error) {
         remember_failure();
         self.forget_last_call();
-        if self.shared.broken.set(error.clone()).is_ok() {
-            self.transport.write_post_mortem(error, self.seq);
-        }
+        let is_first = self.shared.broken.set(error.clone()).is_ok();
         self.shared.timing.fail();
         self.transport.fail(self.seq);
+        if is_first {
+            self.transport.write_post_mortem(error, self.seq);
+        }
     }
 
     /// Breaks the communicator if no call can succeed after this error.

@@ -36,13 +36,7 @@ impl IdleCount<'_> {
         if boxes.is_far(KEEPER) {
             let more = idle::entry(vote);
             let census = self.change(AtomicOp::Add, more, 0)?.wrapping_add(more);
-            if idle::count(census) != u64::from(boxes.threads) || !boxes.all_free()? {
-                return Ok(());
-            }
-            if self.change(AtomicOp::CompareSwap, idle::next_round(census), census)? != census {
-                return Ok(());
-            }
-            return self.spread(idle::verdict(census, boxes.threads, round));
+            return self.conclude_far(census, round).or_else(|e| self.leave(vote, round).and(Err(e)));
         }
         let head = boxes.words(KEEPER).head;
         let census = head.enter(vote);
@@ -57,7 +51,20 @@ impl IdleCount<'_> {
         if head.conclude(census, boxes.threads, round, all_free, || boxes.latest_ps()) {
             return self.spread(idle::verdict(census, boxes.threads, round));
         }
-        failed
+        // A thread whose call fails is not idle.
+        failed.or_else(|e| self.leave(vote, round).and(Err(e)))
+    }
+
+    /// Ends the round at a rank 0 on another host, if all threads are idle and no slot is in use.
+    fn conclude_far(&self, census: u64, round: u64) -> Result<()> {
+        let boxes = self.boxes;
+        if idle::count(census) != u64::from(boxes.threads) || !boxes.all_free()? {
+            return Ok(());
+        }
+        if self.change(AtomicOp::CompareSwap, idle::next_round(census), census)? != census {
+            return Ok(());
+        }
+        self.spread(idle::verdict(census, boxes.threads, round))
     }
 
     /// Tells all ranks that a round has ended.

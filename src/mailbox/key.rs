@@ -115,7 +115,8 @@ impl Mailboxes {
         let letter = |entry: &KeyEntry| Letter { thread, flits, local_key: entry.local_key };
         let slots = self.claim_all(thread, &route)?;
         for ((dest, entry), &slot) in route.iter().zip(&slots) {
-            self.fill(letter(entry), *dest, slot)?;
+            let filled = self.fill(letter(entry), *dest, slot);
+            filled.inspect_err(|_| self.give_all_back(&route, &slots))?;
         }
         let copies = route.iter().map(|(dest, entry)| (*dest, entry.mask));
         self.carry(Letter { thread, flits, local_key: 0 }, copies)
@@ -146,7 +147,10 @@ impl Mailboxes {
             for (dest, _) in route {
                 let slot = match early.take_if(|(rank, _)| rank == dest) {
                     Some((_, slot)) => Some(slot),
-                    None => self.try_claim(*dest)?,
+                    None => self.try_claim(*dest).inspect_err(|_| {
+                        self.give_all_back(route, &slots);
+                        early.into_iter().for_each(|(rank, slot)| self.give_back(rank, slot));
+                    })?,
                 };
                 match slot {
                     Some(slot) => slots.push(slot),

@@ -28,7 +28,7 @@ impl Mailboxes {
         let letter = Letter { thread, flits: guard.flits(), local_key: 0 };
         let slot = self.claim(thread, dest)?;
         die_point!(100 "mail_claimed");
-        self.fill(letter, dest, slot)?;
+        self.fill(letter, dest, slot).inspect_err(|_| self.give_back(dest, slot))?;
         die_point!(101 "mail_filled");
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
@@ -51,7 +51,7 @@ impl Mailboxes {
             }
             return Ok(false);
         };
-        self.fill(letter, dest, slot)?;
+        self.fill(letter, dest, slot).inspect_err(|_| self.give_back(dest, slot))?;
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
         guard.count_sent();

@@ -2,6 +2,7 @@
 
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::io::Read;
+use std::path::Path;
 
 /// Cores that the calling thread's affinity mask and its control group's quota leave it.
 ///
@@ -29,14 +30,27 @@ pub fn cores_of_host() -> usize {
     if bound < all { all } else { usable }
 }
 
-/// Returns how many cores the control group's set has, else those that are online.
+/// Returns how many cores the control group's set has, or that of the nearest group around it that tells; if none tells, how many
+/// cores are online.
 fn cores_of_group() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let set = format!("/sys/fs/cgroup{}/cpuset.cpus.effective", own.trim_end_matches('/'));
-    let text =
-        std::fs::read_to_string(set).or_else(|_| std::fs::read_to_string("/sys/devices/system/cpu/online"));
-    cores_in_list(&text.ok()?)
+    // The second version of control groups has one line, 0::/path; the first a line for each kind, 3:cpuset:/path.
+    let path = |kind: &str| {
+        groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(kind)).unwrap_or("/")
+    };
+    let sets = [
+        ("/sys/fs/cgroup", path(":"), "cpuset.cpus.effective"),
+        ("/sys/fs/cgroup/cpuset", path("cpuset:"), "cpuset.effective_cpus"),
+    ];
+    let of_groups = sets.iter().find_map(|(root, own, file)| {
+        let text = |group: &Path| {
+            let group = group.strip_prefix("/").unwrap_or(group);
+            std::fs::read_to_string(Path::new(root).join(group).join(file)).ok()
+        };
+        Path::new(own).ancestors().filter_map(text).find_map(|text| cores_in_list(&text))
+    });
+    let online = || cores_in_list(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?);
+    of_groups.or_else(online)
 }
 
 /// Counts the cores of a list such as `0-3,8`.

@@ -249,14 +249,16 @@ impl FarRanks {
                 };
             }
         }
-        self.apply(from, body)?;
+        // A frame that is refused does not hold up those behind it, which may be the sender's last words.
         inbox.next += 1;
+        let mut ended = self.apply(from, body);
         // BOUND: the frames that have come.
         while let Some(mut held) = inbox.early.remove(&inbox.next) {
-            self.apply(from, held.body())?;
             inbox.next += 1;
+            let applied = self.apply(from, held.body());
+            ended = ended.and(applied);
         }
-        Ok(())
+        ended
     }
 
     /// A frame takes effect: all before it have.

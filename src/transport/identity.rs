@@ -179,10 +179,12 @@ impl Transport {
         near.map(|rank| self.process(rank))
     }
 
-    /// Returns how many of the host's cores there are for this process, if each process of the communicator gets as many.
+    /// Returns how many of the host's cores there are for this process, if each of the communicator's processes that may run on them gets
+    /// as many.
     pub fn cores_here(&self) -> u32 {
-        let processes = || self.processes().flatten().collect::<std::collections::BTreeSet<u32>>().len();
-        *self.identities.cores.get_or_init(|| (cpu::usable_cores() / processes().max(1)) as u32)
+        let processes = || self.processes().flatten().collect::<std::collections::BTreeSet<u32>>();
+        let sharing = || cpu::sharing_cores(processes().into_iter().map(Some));
+        *self.identities.cores.get_or_init(|| (cpu::usable_cores() / sharing().max(1)) as u32)
     }
 
     /// A rank's PID, where this process's /proc shows it.

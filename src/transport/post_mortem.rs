@@ -22,11 +22,17 @@ use crate::sys::process;
 use crate::transport::arrival::Fingerprint;
 use crate::types::Rank;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Calls of each rank that are told, the latest.
+/// Calls of each rank that are told, the latest; with many ranks fewer, since each rank tells of all.
 const TOLD: usize = 16;
+const TOLD_BY_MANY: usize = 2;
+const MANY: u32 = 64;
+/// Files of one process. A program that goes on after failures need not fill a disk.
+const MOST_FILES: u64 = 8;
 
 impl Transport {
     /// Writes what this rank knows, if the user wants that. `seq`: its own last call. What cannot be written is logged: the error itself is
@@ -36,10 +42,17 @@ impl Transport {
         static FILES: AtomicU64 = AtomicU64::new(0);
         let Some(folder) = env::get("PENNY_POST_MORTEM").filter(|folder| folder != "none") else { return };
         let number = FILES.fetch_add(1, Ordering::Relaxed);
+        if number >= MOST_FILES {
+            return;
+        }
         let path = Path::new(&folder).join(format!("{}-{number}.json", process::pid()));
+        // It gets its name when it is whole: this process may be killed meanwhile. Nobody else's file is written to.
+        let part = path.with_extension("part");
         let write = || {
             std::fs::create_dir_all(&folder)?;
-            std::fs::write(&path, self.post_mortem(error, seq))
+            let mut file = File::create_new(&part)?;
+            file.write_all(self.post_mortem(error, seq).as_bytes())?;
+            std::fs::rename(&part, &path)
         };
         if let Err(e) = write() {
             log::warn(self.rank, format_args!("PENNY_POST_MORTEM: {}: {e}", path.display()));
@@ -58,15 +71,16 @@ impl Transport {
             quoted(&format!("{:?}", error.code)),
             quoted(&error.message),
         );
+        let dead = self.first_dead();
         for rank in 0..self.nranks {
             let comma = if rank == 0 { "" } else { "," };
-            let _ = write!(text, "{comma}\n{}", self.account_of(rank));
+            let _ = write!(text, "{comma}\n{}", self.account_of(rank, dead));
         }
         text + "\n]}\n"
     }
 
     /// Returns what is known of a rank, as an object of JSON.
-    fn account_of(&self, rank: Rank) -> String {
+    fn account_of(&self, rank: Rank, dead: Option<Rank>) -> String {
         let (lines, host) = (self.lines(rank), self.on_host(rank));
         let life = lines.life(rank);
         let state = match life.state.load(Ordering::Acquire) {
@@ -86,7 +100,7 @@ impl Transport {
             self.pid(rank),
             quoted(host.trim_start_matches(" on ")),
             quoted(state),
-            quoted(if self.first_dead() == Some(rank) { "dead" } else { self.state(rank) }),
+            quoted(if dead == Some(rank) { "dead" } else { self.state(rank) }),
             life.failed_seq.load(Ordering::Relaxed),
             lines.progress(rank).counter.load(Ordering::Relaxed),
             calls.join(","),
@@ -106,7 +120,8 @@ impl Transport {
         };
         let mut calls: Vec<_> = (0..RECORDS as u64).filter_map(one).collect();
         calls.sort_unstable();
-        let first = calls.len().saturating_sub(TOLD);
+        let told = if self.nranks > MANY && rank != self.rank { TOLD_BY_MANY } else { TOLD };
+        let first = calls.len().saturating_sub(told);
         let text = |said: [u64; 2]| {
             Fingerprint::unpack(said[0], said[1]).map_or_else(|| "no call".into(), |call| call_text(&call))
         };

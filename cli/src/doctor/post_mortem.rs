@@ -43,12 +43,20 @@ struct Call {
 
 /// Reads files, and the files of folders, and tells of each communicator on a page.
 pub fn page(paths: &[PathBuf]) -> Result<String, String> {
-    let mut told = Vec::new();
+    let (mut told, mut left_out) = (Vec::new(), Vec::new());
     for path in paths {
         let files = if path.is_dir() { in_folder(path)? } else { vec![path.clone()] };
         for file in files {
-            told.push(read(&file)?);
+            match read(&file) {
+                Ok(one) => told.push(one),
+                // One bad file of several does not hide the others.
+                Err(why) if path.is_dir() => left_out.push(why),
+                Err(why) => return Err(why),
+            }
         }
+    }
+    if let (true, Some(why)) = (told.is_empty(), left_out.first()) {
+        return Err(String::clone(why));
     }
     if told.is_empty() {
         return Err(
@@ -61,7 +69,9 @@ pub fn page(paths: &[PathBuf]) -> Result<String, String> {
     for one in told {
         by_members.entry(one.ranks.iter().map(|rank| rank.pid).collect()).or_default().push(one);
     }
-    Ok(by_members.into_values().map(of_communicator).collect::<Vec<_>>().join("\n"))
+    let mut text = by_members.into_values().map(of_communicator).collect::<Vec<_>>().join("\n");
+    left_out.iter().for_each(|why| text += &format!("\nleft out: {why}\n"));
+    Ok(text)
 }
 
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {

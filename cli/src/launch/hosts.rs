@@ -88,6 +88,11 @@ impl HostArgs {
         first_places(hosts, ranks).map(Some)
     }
 
+    /// Tells whether hosts are named.
+    pub fn are_several(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some()
+    }
+
     /// Returns the variables that the user has named for all ranks.
     pub fn variables(&self) -> Result<Vec<(String, String)>, String> {
         let value = |variable: &String| match variable.split_once('=') {

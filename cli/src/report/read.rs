@@ -49,6 +49,7 @@ pub struct Inputs {
 #[derive(Deserialize)]
 struct Simulated {
     fabric: String,
+    fabric_hash: String,
     collective: String,
     ranks: u32,
     bytes: usize,
@@ -87,6 +88,9 @@ impl Inputs {
                         let report = Report::deserialize(report).map_err(|e| unknown(e.to_string()))?;
                         self.measured(&report);
                     }
+                }
+                value if value.get("rows").is_some() => {
+                    self.measured(&Report::deserialize(value).map_err(|e| unknown(e.to_string()))?);
                 }
                 value if value.get("traceEvents").is_some() => {
                     let trace = Trace::deserialize(value).map_err(|e| unknown(e.to_string()))?;
@@ -132,15 +136,16 @@ impl Inputs {
     }
 
     fn simulated(&mut self, row: Simulated) {
-        let protocol = row.protocol.map_or(String::new(), |protocol| format!("/{protocol}"));
         let calls = if row.iters > 1 { format!(", mean of {} calls", row.iters) } else { String::new() };
+        let protocols = if row.protocol.is_some() { ", with protocols" } else { "" };
         let run = Run {
             subject: row.collective,
             ranks: row.ranks,
             // By a protocol for each size: one line an algorithm.
             way: row.algorithm,
             place: row.fabric,
-            about: format!("simulated{calls}{}", if protocol.is_empty() { "" } else { ", with protocols" }),
+            // Machines of one name may differ.
+            about: format!("simulated, machine {}{calls}{protocols}", row.fabric_hash),
             wrong: None,
             cells: Vec::new(),
         };
@@ -151,9 +156,12 @@ impl Inputs {
 
     /// Adds a size to the run that it belongs to.
     fn add(&mut self, run: Run, cell: Cell, wrong: Option<u64>) {
+        // A size that is there already is of another run.
         let same = |known: &Run| {
-            (&known.subject, known.ranks, &known.way, &known.place, &known.about)
-                == (&run.subject, run.ranks, &run.way, &run.place, &run.about)
+            let is_new = known.cells.iter().all(|other| other.bytes != cell.bytes);
+            is_new
+                && (&known.subject, known.ranks, &known.way, &known.place, &known.about)
+                    == (&run.subject, run.ranks, &run.way, &run.place, &run.about)
         };
         let at = match self.runs.iter().position(same) {
             Some(at) => at,
