@@ -146,7 +146,8 @@ impl Planner {
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
         }
-        if self.rank == 0 && log::tells_info() {
+        // All ranks choose alike, by the profile that rank 0 has told them.
+        if (self.rank == 0 || why == Why::Profile) && log::tells_info() {
             self.news = Some(NewChoice { collective, bytes, algorithm: algorithms::ALL[algorithm].name, by });
         }
         let priced = self.judge.is_some().then_some((root, block));
@@ -158,7 +159,7 @@ impl Planner {
         Ok(chosen)
     }
 
-    /// Returns, once, the last choice that is new, where it is to be logged: on rank 0, since all ranks choose alike.
+    /// Returns, once, the last choice that is new, where it is to be logged.
     #[inline]
     pub fn news(&mut self) -> Option<NewChoice> {
         self.news.take()
