@@ -128,12 +128,14 @@ public:
 
     // Closes the group. The outermost makes the calls and returns when they are done; if one of them was refused, it tells that
     // failure again and makes none. Tells pennyInvalidUsage if the group is closed already.
-    typename Errors::template returned<void> end() { return Errors::tell(detail::outcome(close())); }
+    typename Errors::template returned<void> end() {
+        // pennyGroupEnd would close the group around this one.
+        if (!open_) return Errors::tell(status(pennyInvalidUsage, "group::end: no group is open here: this one was closed before"));
+        return Errors::tell(detail::outcome(close()));
+    }
 
 private:
     pennyResult_t close() noexcept {
-        // A second end() would close the group around this one.
-        if (!open_) return pennyInvalidUsage;
         detail::open_groups--;
         open_ = false;
         return pennyGroupEnd();
