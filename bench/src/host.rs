@@ -25,7 +25,7 @@ impl Host {
         let seconds = jiff::Timestamp::now().as_second();
         Host {
             processor: cpu::model(),
-            cores: online_cores(),
+            cores: cpu::online_cores().unwrap_or(0),
             rank_0: cpu::names_of_usable(),
             kernel: kernel.trim().to_owned(),
             date: jiff::Timestamp::from_second(seconds)
@@ -38,9 +38,4 @@ impl Host {
         let Host { processor, cores, rank_0, kernel, date } = self;
         format!("# host: {processor}, {cores} cores, Linux {kernel}; rank 0 on cores {rank_0}; {date}")
     }
-}
-
-fn online_cores() -> usize {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines().filter(|line| line.starts_with("processor")).count()
 }

@@ -168,6 +168,22 @@ impl Report {
         .join("\n")
     }
 
+    /// Returns each row with the name of its line in a drawing: the algorithm and the buffers; where the report has several, also the
+    /// type, the reduction and the root.
+    pub fn named_rows(&self) -> impl Iterator<Item = (String, &Row)> {
+        let case = |row: &Row| (row.datatype.clone(), row.op.clone(), row.root);
+        let several = self.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
+        self.rows.iter().map(move |row| {
+            let mut name = format!("{} {}", self.algorithm.as_deref().unwrap_or("auto"), self.buffers.name());
+            if several {
+                let (dtype, op, root) = case(row);
+                let words = [dtype, op, root.map(|root| format!("root {root}"))];
+                name.extend(words.into_iter().flatten().map(|word| format!(" {word}")));
+            }
+            (name, row)
+        })
+    }
+
     /// Returns the lines below a row, which say that its paced times are not valid.
     pub fn complaints(&self, row: &Row) -> Vec<String> {
         let Some(machine) = &self.machine else { return Vec::new() };

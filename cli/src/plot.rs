@@ -46,26 +46,16 @@ pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
     lines
 }
 
-/// The out-of-place columns of reports; types and reductions are named where a report has several.
+/// The out-of-place columns of reports.
 pub fn points(reports: &[Report]) -> Vec<Point> {
-    let mut points = Vec::new();
-    for report in reports {
-        let case = |row: &Row| (row.datatype.clone(), row.op.clone(), row.root);
-        let several = report.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
-        for row in &report.rows {
-            let mut line =
-                format!("{} {}", report.algorithm.as_deref().unwrap_or("auto"), report.buffers.name());
-            if several {
-                let (dtype, op, root) = case(row);
-                let words = [dtype, op, root.map(|r| format!("root {r}"))];
-                line.extend(words.into_iter().flatten().map(|word| format!(" {word}")));
-            }
-            let measured = &row.out_of_place;
-            let (time_us, gb_per_s) = (measured.time_us, measured.busbw_gb_per_s);
-            points.push(Point { line, bytes: row.bytes as f64, time_us, gb_per_s });
-        }
-    }
-    points
+    let rows = reports.iter().flat_map(Report::named_rows);
+    let point = |(line, row): (String, &Row)| Point {
+        line,
+        bytes: row.bytes as f64,
+        time_us: row.out_of_place.time_us,
+        gb_per_s: row.out_of_place.busbw_gb_per_s,
+    };
+    rows.map(point).collect()
 }
 
 /// Returns the path if a plot can be written there: for the command line, which asks before anything is measured.

@@ -10,14 +10,19 @@ use crate::transport::Transport;
 use crate::types::Rank;
 
 impl HeapPlace<'_> {
+    /// Returns where it lies in a rank's heap.
+    fn at(&self, rank: Rank) -> u64 {
+        self.region.at(rank, self.offset)
+    }
+
     /// Puts there, at a far rank. `more`: something else goes to that rank at once.
     pub(super) fn put_far(self, t: &Transport, rank: Rank, source: Payload<'_>, more: bool) -> Result<()> {
-        t.put_far(rank, self.region.at(rank, self.offset), source, more)
+        t.put_far(rank, self.at(rank), source, more)
     }
 
     /// Gets from there, from a far rank.
     pub(super) fn get_far(self, t: &Transport, rank: Rank, dest: Payload<'_>) -> Result<()> {
-        t.get_far(rank, self.region.at(rank, self.offset), dest)
+        t.get_far(rank, self.at(rank), dest)
     }
 }
 
@@ -35,8 +40,7 @@ impl SignalOp {
 impl SymmetricMemory {
     /// Returns where the word at a symmetric address lies in a far rank's heap.
     fn far_word(&self, what: &str, addr: usize, bytes: usize, rank: Rank) -> Result<u64> {
-        let place = self.place(what, addr, bytes)?;
-        let at = place.region.at(rank, place.offset);
+        let at = self.place(what, addr, bytes)?.at(rank);
         if at.is_multiple_of(bytes as u64) { Ok(at) } else { Err(misaligned(what, addr, bytes)) }
     }
 

@@ -49,8 +49,12 @@ fn cores_of_group() -> Option<usize> {
         };
         Path::new(own).ancestors().filter_map(text).find_map(|text| cores_in_list(&text))
     });
-    let online = || cores_in_list(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?);
-    of_groups.or_else(online)
+    of_groups.or_else(online_cores)
+}
+
+/// Counts the cores of this host that are online, for any process.
+pub fn online_cores() -> Option<usize> {
+    cores_in_list(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
 }
 
 /// Counts the cores of a list such as `0-3,8`.

@@ -20,13 +20,11 @@ const AHEAD: usize = 32;
 impl Transport {
     /// Writes bytes to a far rank's heap at `at`. They may change when this returns. `more`: another request to this rank follows at once.
     pub fn put_far(&self, to: Rank, at: u64, bytes: Payload<'_>, more: bool) -> Result<()> {
-        let mut begin = 0;
-        while begin < bytes.bytes() {
+        for begin in (0..bytes.bytes()).step_by(LARGEST_ACCESS) {
             let length = LARGEST_ACCESS.min(bytes.bytes() - begin);
-            let (part, is_last) = (bytes.part(begin, length), begin + length == bytes.bytes());
-            let at = at.saturating_add(begin as u64);
+            let is_last = begin + length == bytes.bytes();
+            let (at, part) = (at.saturating_add(begin as u64), bytes.part(begin, length));
             self.request(to, FarAccess::Put { at, bytes: part, more: more || !is_last })?;
-            begin += length;
         }
         Ok(())
     }
@@ -38,11 +36,7 @@ impl Transport {
 
     /// Changes a word of a far rank's heap; returns its former value.
     pub fn exchange_far(&self, to: Rank, at: u64, wide: bool, change: Change) -> Result<u64> {
-        let mut before = [0];
-        let dest = Payload::from(&mut before[..]);
-        let ask = |ticket| FarAccess::Change { at, wide, change, ticket, more: false };
-        self.ask(to, &mut std::iter::once((dest, ask)), self.deadline())?;
-        Ok(before[0])
+        self.ask_for_word(to, |ticket| FarAccess::Change { at, wide, change, ticket, more: false })
     }
 
     /// Has a far rank's service do something. `more`: as in [`put_far`](Self::put_far).
@@ -52,11 +46,13 @@ impl Transport {
 
     /// Asks a far rank's service.
     pub fn ask_far(&self, to: Rank, of: u64, words: [u64; 3]) -> Result<u64> {
-        let mut answer = [0];
-        let dest = Payload::from(&mut answer[..]);
-        let ask = |ticket| FarAccess::Ask { of, words, bytes: Payload::EMPTY, ticket, more: false };
-        self.ask(to, &mut std::iter::once((dest, ask)), self.deadline())?;
-        Ok(answer[0])
+        self.ask_for_word(to, |ticket| FarAccess::Ask {
+            of,
+            words,
+            bytes: Payload::EMPTY,
+            ticket,
+            more: false,
+        })
     }
 
     /// Reads bytes of a far rank's heap from `at` on.
@@ -157,6 +153,14 @@ impl Transport {
             far.post(to, body)
         }
         Ok(())
+    }
+
+    /// Sends a request, and returns the word that answers it.
+    fn ask_for_word(&self, of: Rank, access: impl FnOnce(u64) -> FarAccess<'static>) -> Result<u64> {
+        let mut word = [0];
+        let dest = Payload::from(&mut word[..]);
+        self.ask(of, &mut std::iter::once((dest, access)), self.deadline())?;
+        Ok(word[0])
     }
 
     /// Sends requests whose answers go to places of this rank.

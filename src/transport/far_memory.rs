@@ -17,7 +17,7 @@
 
 use super::Transport;
 use super::far::FarRanks;
-use super::link::{Body, FarAccess, LARGEST_ACCESS, OwnedBody};
+use super::link::{Body, FarAccess, LARGEST_ACCESS, OwnedBody, copied};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::signals::{CONTEXTS, SIGNALS};
@@ -199,9 +199,7 @@ impl FarRanks {
             }
             FarAccess::Answer { ticket, bytes } => {
                 if let Some(answer) = memory.answers.lock().get_mut(&ticket) {
-                    let mut words = vec![0; bytes.bytes().div_ceil(8)];
-                    kernels::copy(Payload::from(&mut words[..]).part(0, bytes.bytes()), bytes, false);
-                    *answer = Some(words);
+                    *answer = Some(copied(bytes));
                 }
                 return Ok(());
             }

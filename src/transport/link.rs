@@ -300,13 +300,28 @@ pub struct OwnedBody {
     bytes: usize,
 }
 
+/// Returns a copy of a payload in words. The last is filled up with zeros.
+pub fn copied(source: Payload<'_>) -> Vec<u64> {
+    let mut words = vec![0; source.bytes().div_ceil(8)];
+    kernels::copy(Payload::from(&mut words[..]).part(0, source.bytes()), source, false);
+    words
+}
+
+/// Returns bytes in words. The last is filled up with zeros.
+pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks(8).map(|part| u64::from_le_bytes(std::array::from_fn(|i| part.get(i).copied().unwrap_or(0))))
+}
+
+/// Returns the first `length` bytes of words.
+pub fn bytes_of(words: &[u64], length: usize) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).take(length).collect()
+}
+
 impl OwnedBody {
     /// A copy.
     pub fn of(body: Body<'_>) -> OwnedBody {
         let (body, source) = body.split();
-        let mut words = vec![0; source.bytes().div_ceil(8)].into_boxed_slice();
-        kernels::copy(Payload::from(&mut words[..]).part(0, source.bytes()), source, false);
-        OwnedBody { body, words, bytes: source.bytes() }
+        OwnedBody { body, words: copied(source).into(), bytes: source.bytes() }
     }
 
     /// The body.

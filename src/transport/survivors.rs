@@ -5,8 +5,7 @@
 
 use super::Transport;
 use super::far::FarRanks;
-use super::link::Body;
-use crate::kernels;
+use super::link::{Body, bytes_of, copied, words_of};
 use crate::memory::view::Payload;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
@@ -45,9 +44,7 @@ impl Told {
 impl FarRanks {
     /// A far rank has changed its words.
     pub(super) fn shrink_frame(&self, from: Rank, [wish, at]: [u64; 2], endpoint: Payload<'_>) {
-        let mut words = vec![0u64; endpoint.bytes().div_ceil(8)];
-        kernels::copy(Payload::from(&mut words[..]).part(0, endpoint.bytes()), endpoint, false);
-        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).take(endpoint.bytes()).collect();
+        let bytes = bytes_of(&copied(endpoint), endpoint.bytes());
         let making = &mut self.told.0.lock()[from as usize];
         making.endpoint = (!endpoint.is_empty()).then_some(bytes);
         making.made += u64::from(wish == 0);
@@ -67,7 +64,7 @@ impl Transport {
         let Some(far) = &self.far else { return };
         let life = self.control.life(self.rank);
         let of = |word: usize| life.shrink[word].load(Ordering::Relaxed);
-        let mut words: Vec<u64> = endpoint.chunks(8).map(word_of).collect();
+        let mut words: Vec<u64> = words_of(endpoint).collect();
         let endpoint = Payload::from(&mut words[..]).part(0, endpoint.len());
         far.post_to_all(Body::Shrink { words: [of(0), of(1)], endpoint });
     }
@@ -76,8 +73,4 @@ impl Transport {
     pub fn making(&self, rank: Rank) -> ShrinkProgress {
         self.far.as_ref().map_or(ShrinkProgress::default(), |far| far.told.0.lock()[rank as usize].clone())
     }
-}
-
-fn word_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
 }

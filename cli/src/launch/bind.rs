@@ -58,7 +58,7 @@ pub fn suffice(ranks: u32) -> bool {
 }
 
 /// Returns the numbers of the cores that this process may use.
-fn cores() -> std::io::Result<Vec<usize>> {
+pub fn cores() -> std::io::Result<Vec<usize>> {
     let mine = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count()).filter(|&core| mine.is_set(core).unwrap_or(false)).collect())
 }

@@ -107,27 +107,20 @@ impl Inputs {
         let of_host = || {
             host.map_or("this host".to_owned(), |host| format!("{}, {} cores", host.processor, host.cores))
         };
-        let algorithm = report.algorithm.as_deref().unwrap_or("auto");
         let about = match host {
             Some(host) => format!("penny {}, Linux {}, {}", report.version, host.kernel, host.date),
             None => format!("penny {}", report.version),
         };
-        let run = |case: String| Run {
-            subject: report.subject.to_string(),
-            ranks: report.nranks,
-            way: format!("{algorithm} {}{case}", report.buffers.name()),
-            place: report.machine.as_ref().map_or_else(of_host, |machine| machine.name.clone()),
-            about: about.clone(),
-            wrong: None,
-            cells: Vec::new(),
-        };
-        let case = |row: &penny_bench::report::Row| {
-            let words = [row.datatype.clone(), row.op.clone(), row.root.map(|root| format!("root {root}"))];
-            words.into_iter().flatten().map(|word| format!(" {word}")).collect::<String>()
-        };
-        let several = report.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
-        for row in &report.rows {
-            let run = run(if several { case(row) } else { String::new() });
+        for (way, row) in report.named_rows() {
+            let run = Run {
+                subject: report.subject.to_string(),
+                ranks: report.nranks,
+                way,
+                place: report.machine.as_ref().map_or_else(of_host, |machine| machine.name.clone()),
+                about: about.clone(),
+                wrong: None,
+                cells: Vec::new(),
+            };
             let told = &row.out_of_place;
             let cell = Cell { bytes: row.bytes, time_us: told.time_us, busbw_gb_per_s: told.busbw_gb_per_s };
             let wrong = row.measurements().filter_map(|m| m.wrong).reduce(|a, b| a + b);

@@ -7,6 +7,7 @@ use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::memory::control::ChildPlace;
 use crate::transport::Transport;
+use crate::transport::link::{bytes_of, words_of};
 use crate::transport::ofi_link::{LARGEST_ADDRESS, OfiLink, Prepared};
 use crate::types::Rank;
 
@@ -56,9 +57,7 @@ impl CommCore {
         if let Ok(Some((_, Some(link)))) = &prepared {
             let blob = link.blob();
             told[0] = blob.len() as u64;
-            for (word, bytes) in told[1..].iter_mut().zip(blob.chunks(8)) {
-                *word = u64::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)));
-            }
+            told[1..].iter_mut().zip(words_of(&blob)).for_each(|(word, told)| *word = told);
         }
         // A rank that has failed tells it by an address of no length.
         let all = self.tell_all(&told)?;
@@ -70,9 +69,7 @@ impl CommCore {
             let length = usize::try_from(words[0]).ok().filter(|&length| length <= LARGEST_ADDRESS);
             blobs.push(match (is_far(&member), length) {
                 (false, _) => None,
-                (true, Some(length @ 1..)) => {
-                    Some(words[1..].iter().flat_map(|word| word.to_le_bytes()).take(length).collect())
-                }
+                (true, Some(length @ 1..)) => Some(bytes_of(&words[1..], length)),
                 (true, _) => {
                     return Err(Error::system(format!(
                         "rank {member} has no network endpoint for the new communicator; its own error says why"

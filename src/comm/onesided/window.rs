@@ -138,8 +138,7 @@ impl CommCore {
 
     fn window_deregister(&mut self, window: WindowHandle) -> Result<()> {
         let range = with(self.handle(), window, "win", |window| {
-            let region = &window.region;
-            Ok((region.at(self.rank(), 0), region.bytes()))
+            Ok((window.at(self.rank(), 0), window.region.bytes()))
         })?;
         self.transport.shut(range.0, range.1);
         self.windows.open.retain(|&open| open != window);

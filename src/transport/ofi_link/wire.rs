@@ -230,27 +230,28 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::transport::link::copied;
     use proptest::prelude::*;
 
     fn text(item: &Item<'_>) -> String {
         match *item {
             Item::Line(number, body) => match body {
                 Body::Data { at, bytes, counter } => {
-                    format!("{number} data {at} {counter} {:?}", words(bytes))
+                    format!("{number} data {at} {counter} {:?}", copied(bytes))
                 }
                 Body::Counter(counter) => format!("{number} counter {counter}"),
                 Body::Arrival { seq, args, count, trail, payload } => {
-                    format!("{number} arrival {seq} {args} {count} {trail} {:?}", words(payload))
+                    format!("{number} arrival {seq} {args} {count} {trail} {:?}", copied(payload))
                 }
                 Body::Piece { index, args, count, bytes } => {
-                    format!("{number} piece {index} {args} {count} {:?}", words(bytes))
+                    format!("{number} piece {index} {args} {count} {:?}", copied(bytes))
                 }
                 Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
                 Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
                 Body::Access(access) => format!("{number} {}", access_text(access)),
                 Body::Shrink { words: own, endpoint } => {
-                    format!("{number} shrink {own:?} {:?}", words(endpoint))
+                    format!("{number} shrink {own:?} {:?}", copied(endpoint))
                 }
             },
             Item::Bye(frames) => format!("bye {frames}"),
@@ -263,23 +264,17 @@ mod tests {
 
     fn access_text(access: FarAccess<'_>) -> String {
         match access {
-            FarAccess::Put { at, bytes, .. } => format!("put {at} {:?}", words(bytes)),
+            FarAccess::Put { at, bytes, .. } => format!("put {at} {:?}", copied(bytes)),
             FarAccess::Change { at, wide, change, ticket, .. } => format!("{change:?} {at} {wide} {ticket}"),
             FarAccess::Get { at, bytes, ticket } => format!("get {at} {bytes} {ticket}"),
             FarAccess::Signal { context, index } => format!("signal {context} {index}"),
             FarAccess::Ask { of, words: own, bytes, ticket, .. } => {
-                format!("ask {of} {own:?} {:?} {ticket}", words(bytes))
+                format!("ask {of} {own:?} {:?} {ticket}", copied(bytes))
             }
             FarAccess::HowFar => "how far".into(),
             FarAccess::Done(done) => format!("done {done}"),
-            FarAccess::Answer { ticket, bytes } => format!("answer {ticket} {:?}", words(bytes)),
+            FarAccess::Answer { ticket, bytes } => format!("answer {ticket} {:?}", copied(bytes)),
         }
-    }
-
-    fn words(bytes: Payload<'_>) -> Vec<u64> {
-        let mut words = vec![0; bytes.bytes().div_ceil(8)];
-        kernels::copy(Payload::from(&mut words[..]).part(0, bytes.bytes()), bytes, false);
-        words
     }
 
     #[test]

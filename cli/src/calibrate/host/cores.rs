@@ -11,8 +11,10 @@
 use std::fmt;
 use std::path::Path;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+
+use crate::launch::bind;
 
 /// The distance of two processors; the nearest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,10 +61,8 @@ pub struct Cores {
 impl Cores {
     /// Reads the topology that the kernel reports.
     pub fn read() -> Result<Cores, String> {
-        let mine =
-            sched_getaffinity(Pid::from_raw(0)).map_err(|e| format!("cannot ask for the cores: {e}"))?;
-        let usable = (0..CpuSet::count()).filter(|&cpu| mine.is_set(cpu) == Ok(true));
-        Ok(Cores::below(Path::new("/sys/devices/system"), usable.collect()))
+        let usable = bind::cores().map_err(|e| format!("cannot ask for the cores: {e}"))?;
+        Ok(Cores::below(Path::new("/sys/devices/system"), usable))
     }
 
     /// Reads the topology of the processors `usable` from the folder `root`.
