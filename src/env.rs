@@ -140,6 +140,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "ports at which ranks of several hosts may meet, e.g. `40000-40015`; unset: the 16 after MASTER_PORT, any for a unique id",
     },
     Variable {
+        name: "PENNY_HOST_TIMEOUT",
+        kind: "seconds",
+        about: "how long a host that does not answer is waited for until it is taken for dead, 1 to 3600; unset: 3",
+    },
+    Variable {
         name: "PENNY_SECRET",
         kind: "text",
         about: "what only the ranks of a job on several hosts know, 16 or more characters; unset: `penny run --hosts` makes one",

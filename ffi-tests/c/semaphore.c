@@ -204,7 +204,8 @@ static void a_wait_in_vain_names_who_has_not_signalled(void) {
     pennyComm_t hasty = NULL;
     pennySemaphore_t go = NULL;
     char never[64];
-    config.timeoutMs = 300;
+    /* Enough to join in, on a machine with much else to do. */
+    config.timeoutMs = 5000;
     if (ranks == 1) return;
     OK(pennyCommInitRankConfig(&hasty, ranks, id, rank, &config));
     OK(pennyShmemInit(hasty));
@@ -214,7 +215,7 @@ static void a_wait_in_vain_names_who_has_not_signalled(void) {
     if (rank == 0) {
         snprintf(never, sizeof never, "never by rank %d", ranks - 1);
         FAILS(pennyTimeout, never, pennySemaphoreWait(go, 0, (uint64_t)ranks));
-        FAILS(pennyTimeout, "semaphore `go`[0] to be", pennySemaphoreWait(go, 0, (uint64_t)ranks));
+        CHECK(strstr(pennyGetLastError(NULL), "semaphore `go`[0] to be") != NULL);
         OK(pennySemaphoreWait(go, 0, (uint64_t)ranks - 1));
     }
     OK(pennyShmemBarrierAll(comm));

@@ -157,7 +157,7 @@ pub fn decode(id: &UniqueId) -> Result<Invitation> {
             ));
         }
         true => {
-            let door = NetworkDoor::of_addresses(&addresses(id), port);
+            let door = NetworkDoor::of_addresses(&addresses(id), port, place::silence()?);
             MeetingDoor::Network { door, host: place::this_host() }
         }
     };

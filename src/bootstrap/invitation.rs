@@ -5,7 +5,7 @@ use std::io;
 use super::connection::MeetingConnection;
 use super::excuses::no_socket;
 use super::frame::Secret;
-use super::network::door::{Attempts, NetworkDoor};
+use super::network::door::{Attempts, NetworkDoor, ports_text};
 use super::who::Who;
 use crate::error::Error;
 use crate::sys::host::HostIdentity;
@@ -83,7 +83,7 @@ impl Invitation {
     pub fn at(&self) -> String {
         match &self.door {
             Door::Local(_) => String::new(),
-            Door::Network { door, .. } => format!(" at {} port {}", door.host, door.ports_text()),
+            Door::Network { door, .. } => format!(" at {} port {}", door.host, ports_text(&door.ports)),
         }
     }
 }

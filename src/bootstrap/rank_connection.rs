@@ -88,6 +88,14 @@ impl RankConnection {
         }
     }
 
+    /// Returns the meeting whose ranks it connects to, and its rank there.
+    pub fn attaching(&self) -> Option<(u64, u32)> {
+        match self.stage {
+            Stage::Attaching { serial, rank } => Some((serial, rank)),
+            _ => None,
+        }
+    }
+
     /// Returns the meeting that it has joined, and its rank there.
     pub fn joined(&self) -> Option<(u64, u32)> {
         match self.stage {
@@ -102,14 +110,19 @@ impl RankConnection {
         self.stage = Stage::Gone;
     }
 
-    /// The time is over while it is being told the members. If it has been told, it knows best which ranks it still waits for.
+    /// The time is over before it has joined. A rank of this host that attaches to the others' memory knows best for which it waits;
+    /// one of another host must hear that the time is over, because it would take the end of its connection for a death.
     pub fn give_up(&mut self) {
-        if matches!(self.stage, Stage::Attaching { .. }) {
-            self.stage = Stage::Gone;
-            return;
-        }
-        self.tell(&Error::timeout(
-            "all ranks have come, but not all of them took what they were told in time; check that none is stopped",
-        ));
+        let late = match self.stage {
+            Stage::Attaching { .. } if !self.connection.is_network() => {
+                self.stage = Stage::Gone;
+                return;
+            }
+            Stage::Attaching { .. } => "has connected to the others",
+            _ => "took what it was told",
+        };
+        self.tell(&Error::timeout(format!(
+            "all ranks have come, but not each {late} in time; check that none is stopped, or raise the timeout"
+        )));
     }
 }

@@ -71,13 +71,15 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     Ok(expected_meetings)
 }
 
-/// The same for ranks of several hosts. `me`: this process, as other hosts know it.
+/// The same for ranks of several hosts. `me`: this process, as other hosts know it. A host that is silent for longer than `silence`
+/// is taken for dead.
 pub fn start_on_network(
     listeners: Vec<TcpListener>,
+    silence: Duration,
     me: Who,
     expected_meetings: Arc<Mutex<ExpectedMeetings>>,
 ) -> io::Result<()> {
-    let listeners = listeners.into_iter().map(Listener::Network).collect();
+    let listeners = of_network(listeners, silence);
     let server = Server::new(listeners, me, expected_meetings);
     background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(())
@@ -94,12 +96,17 @@ pub fn refuse(name: &[u8], secret: Secret, nranks: u32, error: Error) -> io::Res
 /// The same for ranks of several hosts.
 pub fn refuse_on_network(
     listeners: Vec<TcpListener>,
+    silence: Duration,
     me: Who,
     meeting: (u64, Secret),
     nranks: u32,
     error: Error,
 ) {
-    refuse_at(listeners.into_iter().map(Listener::Network).collect(), me, meeting, nranks, error);
+    refuse_at(of_network(listeners, silence), me, meeting, nranks, error);
+}
+
+fn of_network(listeners: Vec<TcpListener>, silence: Duration) -> Vec<Listener> {
+    listeners.into_iter().map(|tcp| Listener::Network(tcp, silence)).collect()
 }
 
 fn refuse_at(listeners: Vec<Listener>, me: Who, meeting: (u64, Secret), nranks: u32, error: Error) {

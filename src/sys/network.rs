@@ -7,9 +7,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A host that does not answer for this long is taken for dead.
-const SILENCE: Duration = Duration::from_secs(3);
-
 /// An address of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -72,20 +69,25 @@ pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream>
     Ok(stream)
 }
 
-/// Has the kernel end a connection whose other host is silent or out of reach for 3 s.
-pub fn tell_dead_hosts(stream: &TcpStream) -> io::Result<()> {
+/// The most probes that the kernel sends to a silent host.
+const MOST_PROBES: u64 = 127;
+
+/// Has the kernel end a connection whose other host is silent or out of reach for that long, in whole seconds.
+pub fn tell_dead_hosts(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     setsockopt(stream, sockopt::KeepAlive, &true)?;
     setsockopt(stream, sockopt::TcpKeepIdle, &1)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &1)?;
-    setsockopt(stream, sockopt::TcpKeepCount, &(SILENCE.as_secs() as u32))?;
-    setsockopt(stream, sockopt::TcpUserTimeout, &(SILENCE.as_millis() as u32))?;
+    setsockopt(stream, sockopt::TcpKeepCount, &(silence.as_secs().min(MOST_PROBES) as u32))?;
+    // Where it is longer than the probes take, the kernel goes by it alone.
+    setsockopt(stream, sockopt::TcpUserTimeout, &(silence.as_millis() as u32))?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::socket::getsockopt;
 
     #[test]
     fn every_machine_has_a_loopback() {
@@ -101,7 +103,11 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert_eq!(listen(here, port).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         let stream = connect(SocketAddr::new(here, port), Duration::from_secs(5)).unwrap();
-        tell_dead_hosts(&stream).unwrap();
+        for (seconds, probes) in [(3, 3), (600, 127)] {
+            tell_dead_hosts(&stream, Duration::from_secs(seconds)).unwrap();
+            assert_eq!(u64::from(getsockopt(&stream, sockopt::TcpUserTimeout).unwrap()), seconds * 1000);
+            assert_eq!(getsockopt(&stream, sockopt::TcpKeepCount).unwrap(), probes);
+        }
         drop(listener);
         let refused = connect(SocketAddr::new(here, port), Duration::from_secs(5)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);

@@ -21,6 +21,8 @@ pub struct NetworkDoor {
     pub host: String,
     /// The ports at one of which it listens.
     pub ports: RangeInclusive<u16>,
+    /// For how long a silent host is waited for.
+    pub silence: Duration,
 }
 
 /// The addresses that a rank has tried in vain, and why.
@@ -32,17 +34,9 @@ pub struct Attempts {
 
 impl NetworkDoor {
     /// Makes the door of a process that listens at one port of these addresses.
-    pub fn of_addresses(addresses: &[IpAddr], port: u16) -> NetworkDoor {
+    pub fn of_addresses(addresses: &[IpAddr], port: u16, silence: Duration) -> NetworkDoor {
         let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-        NetworkDoor { host: texts.join(","), ports: port..=port }
-    }
-
-    /// Returns the ports for sentences.
-    pub fn ports_text(&self) -> String {
-        match (self.ports.start(), self.ports.end()) {
-            (first, last) if first == last => first.to_string(),
-            (first, last) => format!("{first}-{last}"),
-        }
+        NetworkDoor { host: texts.join(","), ports: port..=port, silence }
     }
 
     /// Returns the host's addresses, and what to say of names that have none: they may get one when the host starts.
@@ -68,7 +62,7 @@ impl NetworkDoor {
         for address in addresses {
             for port in self.ports.clone() {
                 let address = SocketAddr::new(address, port);
-                match Session::connect(address, serial, secret, me, Instant::now() + PATIENCE) {
+                match Session::connect(address, self.silence, serial, secret, me, Instant::now() + PATIENCE) {
                     Ok(session) => return Ok(session),
                     Err(refused) => {
                         // A host that does not answer at one port answers at none.
@@ -147,6 +141,14 @@ impl Attempts {
             true => "; these addresses lead to the rank's own host only: pass one that other hosts reach",
             false => "",
         }
+    }
+}
+
+/// Returns ports for sentences.
+pub fn ports_text(ports: &RangeInclusive<u16>) -> String {
+    match (ports.start(), ports.end()) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
     }
 }
 

@@ -4,14 +4,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::expected_meetings::ExpectedMeetings;
 use super::super::frame::Secret;
 use super::super::invitation::{Door, Invitation};
 use super::super::server;
 use super::super::who::Who;
-use super::door::NetworkDoor;
+use super::door::{NetworkDoor, ports_text};
 use super::handshake::keyed;
 use super::interfaces;
 pub use super::interfaces::MOST;
@@ -23,6 +23,10 @@ use crate::sys::network;
 
 /// Ports after that of the launcher's own store at which rank 0 may listen.
 const PORTS_AFTER: u16 = 16;
+
+/// How long a silent host is waited for, and what `PENNY_HOST_TIMEOUT` may choose: the kernel counts seconds.
+const SILENCE: Duration = Duration::from_secs(3);
+const SILENCES: RangeInclusive<u64> = 1..=3600;
 
 /// The numbers of the meetings of launchers' jobs begin here; those of ids are smaller.
 const SERIES: u64 = 1 << 63;
@@ -71,6 +75,22 @@ pub fn is_asked_for() -> bool {
     !is_off() && (provider().is_some() || env::get("PENNY_HOST_ID").is_some())
 }
 
+/// Returns for how long a silent host is waited for.
+pub fn silence() -> Result<Duration> {
+    env::get("PENNY_HOST_TIMEOUT").map_or(Ok(SILENCE), |text| seconds_of_silence(&text))
+}
+
+fn seconds_of_silence(text: &str) -> Result<Duration> {
+    let seconds = text.trim().parse::<u64>().ok().filter(|seconds| SILENCES.contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        Error::argument(format!(
+            "PENNY_HOST_TIMEOUT is {text:?}; give the whole seconds after which a host that does not answer is taken for dead, {} to {}",
+            SILENCES.start(),
+            SILENCES.end()
+        ))
+    })
+}
+
 fn given_ports() -> Result<Option<RangeInclusive<u16>>> {
     let Some(text) = env::get("PENNY_PORTS") else { return Ok(None) };
     let wrong = || {
@@ -97,7 +117,7 @@ impl HostsPlace {
         let job: Vec<u8> = identity.iter().flat_map(|part| part.bytes().chain([0])).collect();
         let key = keyed(secret, &[&job, &series.to_le_bytes()]);
         let secret = std::array::from_fn(|i| key[i]);
-        let door = NetworkDoor { host: host.to_owned(), ports };
+        let door = NetworkDoor { host: host.to_owned(), ports, silence: silence()? };
         Ok(HostsPlace { door, host: this_host(), series, secret })
     }
 
@@ -126,12 +146,12 @@ impl HostsPlace {
         let expect = |meetings: &mut ExpectedMeetings| {
             meetings.expect_as(self.serial(), Secret(self.secret), until).then_some(self.serial())
         };
-        let served = expected(&self.door.ports, &expect)?;
+        let served = expected(&self.door.ports, self.door.silence, &expect)?;
         // As the other ranks know it, if that is one of this host's: its links have an address of the same kind as theirs.
         let (named, _) = self.door.addresses();
         let mut addresses = served.addresses;
         addresses.sort_by_key(|address| !named.contains(address));
-        Ok(self.invitation_at(NetworkDoor::of_addresses(&addresses, served.port)))
+        Ok(self.invitation_at(NetworkDoor::of_addresses(&addresses, served.port, self.door.silence)))
     }
 
     fn serial(&self) -> u64 {
@@ -143,7 +163,14 @@ impl HostsPlace {
         let Ok(addresses) = interfaces::chosen() else { return };
         let Ok(listeners) = NetworkDoor::listen(&addresses, self.door.ports.clone()) else { return };
         let me = Who::this(this_host());
-        server::refuse_on_network(listeners, me, (self.serial(), Secret(self.secret)), nranks, error);
+        server::refuse_on_network(
+            listeners,
+            self.door.silence,
+            me,
+            (self.serial(), Secret(self.secret)),
+            nranks,
+            error,
+        );
     }
 }
 
@@ -171,13 +198,14 @@ pub struct ServedMeeting {
 /// Expects one more meeting, of a unique id.
 pub fn expect(secret: Secret) -> Result<ServedMeeting> {
     let ports = given_ports()?.unwrap_or(0..=0);
-    expected(&ports, &|meetings| meetings.expect(secret, None, MOST_OUTSTANDING))
+    expected(&ports, silence()?, &|meetings| meetings.expect(secret, None, MOST_OUTSTANDING))
 }
 
 /// Expects a meeting in this process's server at one of these ports, which is opened now if there is none. `expect` adds it to the
 /// list, which is closed if the server is about to end.
 fn expected(
     ports: &RangeInclusive<u16>,
+    silence: Duration,
     expect: &dyn Fn(&mut ExpectedMeetings) -> Option<u64>,
 ) -> Result<ServedMeeting> {
     let mut servers = SERVERS.lock();
@@ -204,17 +232,16 @@ fn expected(
     let mut meetings = ExpectedMeetings::default();
     let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;
     let expected_meetings = Arc::new(Mutex::new(meetings));
-    server::start_on_network(listeners, Who::this(this_host()), expected_meetings.clone()).map_err(|e| {
-        Error::system(format!("a meeting of several hosts needs a thread: {e}; check `ulimit -u`"))
-    })?;
+    server::start_on_network(listeners, silence, Who::this(this_host()), expected_meetings.clone()).map_err(
+        |e| Error::system(format!("a meeting of several hosts needs a thread: {e}; check `ulimit -u`")),
+    )?;
     servers.push(Server { pid, ports: ports.clone(), addresses: addresses.clone(), port, expected_meetings });
     Ok(ServedMeeting { addresses, port, serial })
 }
 
 fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Error) -> Error {
     let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-    let (texts, ports) =
-        (texts.join(", "), NetworkDoor { host: String::new(), ports: ports.clone() }.ports_text());
+    let (texts, ports) = (texts.join(", "), ports_text(ports));
     Error::system(match why.kind() {
         io::ErrorKind::AddrInUse => format!(
             "port {ports} of this host ({texts}) is in use, so the ranks cannot meet here; set PENNY_PORTS to ports that are free, the \
@@ -224,4 +251,25 @@ fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Er
             "this process cannot listen at port {ports} of {texts}: {why}; choose others by PENNY_PORTS or PENNY_NET_IFACES"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_host_is_waited_for_by_whole_seconds_of_an_hour_at_most() {
+        assert_eq!(
+            ["1", " 30 ", "3600"].map(|text| seconds_of_silence(text).unwrap().as_secs()),
+            [1, 30, 3600]
+        );
+        for wrong in ["0", "3601", "2.5", "-1", "soon", "3s", "99999999999999999999"] {
+            let told = seconds_of_silence(wrong).unwrap_err();
+            assert!(
+                told.message.starts_with(&format!("PENNY_HOST_TIMEOUT is {wrong:?}; "))
+                    && told.message.ends_with("taken for dead, 1 to 3600"),
+                "{told}"
+            );
+        }
+    }
 }

@@ -55,23 +55,25 @@ fn broken(what: &str) -> io::Error {
 
 impl Session {
     /// Begins the server's end of a connection: sends the challenge.
-    pub fn accepted(stream: TcpStream) -> io::Result<Session> {
+    pub fn accepted(stream: TcpStream, silence: Duration) -> io::Result<Session> {
         let nonce = random();
-        let session = Session::new(stream, Stage::Challenged(nonce))?;
+        let session = Session::new(stream, silence, Stage::Challenged(nonce))?;
         session.write(&mut session.writer.lock(), &handshake::challenge(&nonce))?;
         Ok(session)
     }
 
-    fn new(stream: TcpStream, stage: Stage) -> io::Result<Session> {
+    fn new(stream: TcpStream, silence: Duration, stage: Stage) -> io::Result<Session> {
         stream.set_nonblocking(true)?;
-        network::tell_dead_hosts(&stream)?;
+        network::tell_dead_hosts(&stream, silence)?;
         let reader = Mutex::new(Reader { bytes: Vec::new(), stage });
         Ok(Session { stream, reader, writer: Mutex::default() })
     }
 
-    /// Begins the client's end: connects, and proves that it knows the secret.
+    /// Begins the client's end: connects, and proves that it knows the secret. A host that is silent for longer than `silence` afterwards
+    /// is taken for dead.
     pub fn connect(
         address: SocketAddr,
+        silence: Duration,
         serial: u64,
         secret: &Secret,
         me: &Who,
@@ -95,7 +97,7 @@ impl Session {
         (&stream).read_exact(&mut answer).map_err(mute)?;
         let peer = shared.read_answer(&answer).map_err(SessionRefusal::By)?;
         let [mine, theirs] = shared.seals();
-        let session = Session::new(stream, Stage::Open(Open { serial, seal: theirs, peer }))
+        let session = Session::new(stream, silence, Stage::Open(Open { serial, seal: theirs, peer }))
             .map_err(SessionRefusal::Unreachable)?;
         session.writer.lock().seal = Some(mine);
         Ok(session)

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use super::super::connection::MeetingConnection;
 use super::super::network::session::Session;
@@ -12,8 +13,8 @@ use crate::sys::{network, socket};
 pub enum Listener {
     /// A local socket.
     Local(OwnedFd),
-    /// An address of this host.
-    Network(TcpListener),
+    /// An address of this host, and how long a silent host is waited for.
+    Network(TcpListener, Duration),
 }
 
 impl Listener {
@@ -21,10 +22,10 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<MeetingConnection>> {
         match self {
             Listener::Local(local) => Ok(socket::accept(local)?.map(MeetingConnection::Local)),
-            Listener::Network(tcp) => {
+            Listener::Network(tcp, silence) => {
                 let Some(stream) = network::accept(tcp)? else { return Ok(None) };
                 // One that has gone again is as good as none, but others may wait behind it.
-                Ok(Session::accepted(stream)
+                Ok(Session::accepted(stream, *silence)
                     .map(|session| MeetingConnection::Network(Box::new(session)))
                     .ok())
             }
@@ -35,7 +36,7 @@ impl Listener {
     pub fn watched(&self) -> socket::PollEntry<'_> {
         match self {
             Listener::Local(local) => socket::PollEntry::readable(local),
-            Listener::Network(tcp) => socket::PollEntry::readable(tcp),
+            Listener::Network(tcp, _) => socket::PollEntry::readable(tcp),
         }
     }
 }

@@ -92,6 +92,7 @@ impl Server {
 
     /// Ends the meetings whose ranks have all joined, or whose time to join is over: what remains of them are the living.
     pub(super) fn look_at_the_joined(&mut self, now: Instant) {
+        let mut late = Vec::new();
         for (serial, table) in &mut self.tables {
             let State::Open(rendezvous) = &table.state else { continue };
             if !rendezvous.complete() {
@@ -104,11 +105,18 @@ impl Server {
                 continue;
             }
             if rendezvous.deadline().is_some_and(|t| now >= t) {
-                connections.iter_mut().filter(|g| is_joining(g)).for_each(RankConnection::give_up);
+                for connection in connections.iter_mut().filter(|g| is_joining(g)) {
+                    late.extend(connection.attaching());
+                    connection.give_up();
+                }
             }
             if !connections.iter().any(is_joining) {
                 table.state = State::Joined;
             }
+        }
+        // Those that have joined would wait for them in their first call.
+        for (serial, rank) in late {
+            self.tell_others(serial, rank, &ToRank::Death { rank }.encode());
         }
     }
 }

@@ -145,6 +145,35 @@ fn a_rank_that_dies_while_others_join_is_named_to_all_that_have_not() {
 }
 
 #[test]
+fn ranks_that_meet_and_do_not_join_in_time_are_told_so_and_named_to_those_that_have() {
+    let id = hosts_id();
+    thread::scope(|scope| {
+        for rank in 0..3 {
+            let id = &id;
+            scope.spawn(move || {
+                let (_, attendance) = come(id, rank, 3, Duration::from_secs(2)).unwrap();
+                match rank {
+                    0 => {
+                        attendance.tell_joined();
+                        let dead = [attendance.hear(MINUTE), attendance.hear(MINUTE)];
+                        let [first, second] = [1, 2].map(|rank| Some(super::super::Heard::Death(rank)));
+                        assert!(dead.contains(&first) && dead.contains(&second), "{dead:?}");
+                        attendance.leave();
+                    }
+                    _ => match attendance.hear(MINUTE) {
+                        Some(super::super::Heard::Failed(told)) => {
+                            assert_eq!(told.code, Code::Timeout, "{told}");
+                            assert!(told.message.contains("not each has connected"), "{told}");
+                        }
+                        other => panic!("{other:?}"),
+                    },
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn a_rank_with_a_wrong_secret_is_told_where_it_was_refused_and_the_others_that_it_is_missing() {
     let (right, wrong) = (place(port(1), SECRET, 0, "a"), place(port(1), "another secret 16", 0, "b"));
     let second = Duration::from_secs(1);
@@ -164,7 +193,7 @@ fn an_id_of_a_process_that_has_ended_is_refused_with_the_addresses_that_were_tri
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let door = NetworkDoor { host: "127.0.0.1".into(), ports: port..=port };
+    let door = NetworkDoor::of_addresses(&["127.0.0.1".parse().unwrap()], port, MINUTE);
     let invitation = Invitation {
         door: Door::Network { door, host: HostIdentity::this(None) },
         serial: 0,
@@ -263,7 +292,7 @@ fn a_byte_that_is_changed_on_the_way_ends_the_connection() {
         thread::scope(|scope| {
             scope.spawn(|| meddle(&front, behind, at));
             let server = scope.spawn(|| {
-                let session = Session::accepted(back.accept().unwrap().0).unwrap();
+                let session = Session::accepted(back.accept().unwrap().0, MINUTE).unwrap();
                 let me = Who::this(HostIdentity::this(Some("b")));
                 let until = Instant::now() + MINUTE;
                 let mut buffer = [0; 64];
@@ -279,7 +308,7 @@ fn a_byte_that_is_changed_on_the_way_ends_the_connection() {
                 }
             });
             let me = Who::this(HostIdentity::this(Some("a")));
-            let session = Session::connect(to, 5, &secret, &me, Instant::now() + MINUTE);
+            let session = Session::connect(to, MINUTE, 5, &secret, &me, Instant::now() + MINUTE);
             let claimed = session.is_ok_and(|session| {
                 let sent = session.send(b"hello world").is_ok();
                 drop(session);

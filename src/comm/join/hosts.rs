@@ -14,7 +14,7 @@ use super::introduction::Introduction;
 use super::lifeline::Lifeline;
 use super::meeting::{Gathered, Gathering, Met, PreparedRank, Presence, faulty};
 use crate::bootstrap::{self, Attendance, DerivedPlace, Heard, Hello, MeetingPlace, Who};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::memory::control::{Control, Membership};
 use crate::planner::profile::HostProfile;
 use crate::sys::host::{HostIdentity, NAME_BYTES};
@@ -176,6 +176,13 @@ fn link(
         Error::remote(format!("the connection to {}, where the ranks meet, is lost: {e}", attendance.host()))
     };
     attendance.tell(&prepared_link.blob()).map_err(gone)?;
+    let is_late = |late: usize| {
+        Error::timeout(format!(
+            "rank {late} on {} has not told the address of its network endpoint in time; check that it is not stopped, or raise the \
+             timeout",
+            ranks[late].host.name()
+        ))
+    };
     let mut blobs: Vec<Option<Vec<u8>>> = vec![None; nranks as usize];
     let until = prepared.timeout().map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
     let missing = |blobs: &[Option<Vec<u8>>]| (0..nranks as usize).find(|&r| far[r] && blobs[r].is_none());
@@ -191,6 +198,7 @@ fn link(
                 return Err(Error::remote(format!("rank {dead} on {host} died while the ranks joined")));
             }
             Some(Heard::Left(_)) => {}
+            Some(Heard::Failed(error)) if error.code == Code::Timeout => return Err(is_late(late)),
             Some(Heard::Failed(error)) => return Err(error),
             Some(Heard::Silence) => return Err(gone(std::io::ErrorKind::ConnectionReset.into())),
             None => {}
@@ -198,11 +206,7 @@ fn link(
         (entrance.watch)()?;
         interrupt::look_now()?;
         if until.is_some_and(|until| clock::now_ns() >= until) {
-            return Err(Error::timeout(format!(
-                "rank {late} on {} has not told the address of its network endpoint in time; check that it is not stopped, or raise \
-                 the timeout",
-                ranks[late].host.name()
-            )));
+            return Err(is_late(late));
         }
     }
     prepared_link.connect(&blobs)
