@@ -132,7 +132,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_NET_IFACES",
         kind: "list",
-        about: "network interfaces by which ranks of several hosts meet: names, `eth*`, addresses, 10.0.0.0/8; after `^` those not to use; unset: all but those of containers",
+        about: "network interfaces by which ranks of several hosts meet, several that are named side by side: names, `eth*`, addresses, 10.0.0.0/8; after `^` those not to use; unset: all but those of containers",
     },
     Variable {
         name: "PENNY_PORTS",

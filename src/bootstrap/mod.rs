@@ -51,7 +51,7 @@ pub use id::create_id;
 #[cfg(feature = "internals")]
 pub use id::create_id_for_hosts;
 use invitation::{Door, Invitation};
-pub use network::place::{HostsPlace, provider, reachable, this_host};
+pub use network::place::{HostsPlace, provider, rails, reachable, this_host};
 pub use who::Who;
 
 /// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It

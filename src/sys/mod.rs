@@ -1,5 +1,6 @@
 //! System calls, one family a file, behind safe functions. Nothing above this folder names `libc` or `nix`.
 
+pub mod any_readable;
 pub mod available_memory;
 pub mod background;
 pub mod callback;

@@ -4,7 +4,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// An address of this host.
@@ -16,6 +16,13 @@ pub struct Interface {
     pub address: IpAddr,
     /// It reaches only this host.
     pub is_loopback: bool,
+}
+
+impl Interface {
+    /// The interface of this host alone.
+    pub fn loopback() -> Interface {
+        Interface { name: "lo".into(), address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_loopback: true }
+    }
 }
 
 /// Returns the addresses of the interfaces that are up. Addresses of a link alone are left out: they need the interface's number.

@@ -320,6 +320,7 @@ macro_rules! peers {
 peers! {
     near: [Wiring::Near];
     far_in_order: [Wiring::Far(Delivery::InOrder)];
+    far_by_two_rails: (0..4).map(|seed| Wiring::Far(Delivery::TwoRails(seed)));
     far_reordered: (0..10).map(|seed| Wiring::Far(Delivery::Reordered(seed)));
     over_libfabric: over_libfabric();
 }
@@ -327,7 +328,7 @@ peers! {
 /// The ways over libfabric, if there is one.
 fn over_libfabric() -> Vec<Wiring> {
     if testing::is_there() {
-        [Writes::WithTrailers, Writes::Alone].map(Wiring::Ofi).into()
+        [Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails].map(Wiring::Ofi).into()
     } else {
         Vec::new()
     }

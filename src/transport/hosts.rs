@@ -4,10 +4,10 @@ use super::Transport;
 use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::sync::prim::Ordering;
+use crate::sys::network::Interface;
 use crate::sys::{clock, cpu};
 use crate::types::Rank;
 use std::any::Any;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 
 /// The time that a frame may be under way when a communicator ends.
@@ -16,8 +16,8 @@ const MOMENT_NS: u64 = 100_000_000;
 /// The hosts of a communicator's ranks, if they are several.
 #[derive(Default)]
 pub(super) struct Hosts {
-    /// The address of this host by which it reached the meeting.
-    address: OnceLock<IpAddr>,
+    /// The interfaces of this host by which others reach this rank.
+    rails: OnceLock<Vec<Interface>>,
     /// By rank.
     names: OnceLock<Box<[String]>>,
     /// By rank, a number that ranks of one host have in common.
@@ -42,14 +42,14 @@ impl Transport {
         self.hosts.numbers.get().map_or(&[], |numbers| numbers)
     }
 
-    /// Tells this rank the address by which others reach it. Only the first counts.
-    pub fn set_local_address(&self, address: IpAddr) {
-        let _ = self.hosts.address.set(address);
+    /// Tells this rank the interfaces by which others reach it. Only the first counts.
+    pub fn set_rails(&self, rails: Vec<Interface>) {
+        let _ = self.hosts.rails.set(rails);
     }
 
-    /// Returns the address by which others reach this rank.
-    pub fn local_address(&self) -> IpAddr {
-        self.hosts.address.get().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    /// Returns the interfaces by which others reach this rank.
+    pub fn rails(&self) -> Vec<Interface> {
+        self.hosts.rails.get().cloned().unwrap_or_else(|| vec![Interface::loopback()])
     }
 
     /// Keeps something until this rank has left the communicator and its link is closed. Only the first counts.
@@ -64,8 +64,8 @@ impl Transport {
 
     /// Takes over from `parent` what a communicator that is made from it needs to know of hosts. `members`: its ranks there.
     pub fn know_hosts(&self, parent: &Transport, members: &[Rank]) {
-        if let Some(address) = parent.hosts.address.get() {
-            self.set_local_address(*address);
+        if let Some(rails) = parent.hosts.rails.get() {
+            self.set_rails(rails.clone());
         }
         if let Some(numbers) = parent.hosts.numbers.get() {
             self.number_hosts(members.iter().map(|&rank| numbers[rank as usize]).collect());

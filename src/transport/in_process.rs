@@ -19,6 +19,8 @@ pub enum Delivery {
     InOrder,
     /// Each frame after some polls of its own, as this seed says.
     Reordered(u64),
+    /// Each frame by one of two rails, as this seed says. What goes by one stays in order; the second stands still for some polls.
+    TwoRails(u64),
     /// As `Reordered`, with a planted fault: frames are numbered as they come, so that counters take effect out of order.
     Renumbered(u64),
     /// In order, with a planted fault: an arrival comes without its payload first, and whole at the next poll.
@@ -34,6 +36,8 @@ struct Sent {
     body: OwnedBody,
     /// Polls until it comes.
     delay: u32,
+    /// The rail by which it goes.
+    rail: usize,
 }
 
 /// All links of one communicator.
@@ -84,15 +88,21 @@ impl Link for Port {
         if self.network.is_dead(self.rank) {
             return Ok(());
         }
+        let rail = match self.delivery {
+            Delivery::TwoRails(_) => self.state.lock().unwrap().random() as usize % 2,
+            _ => 0,
+        };
         let delay = match self.delivery {
             Delivery::Reordered(_) | Delivery::Renumbered(_) => {
                 let mut state = self.state.lock().unwrap();
                 let most = if state.random().is_multiple_of(8) { 60 } else { 6 };
                 (state.random() % most) as u32
             }
-            Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
+            Delivery::TwoRails(_) if rail == 1 => (self.state.lock().unwrap().random() % 12) as u32,
+            Delivery::InOrder | Delivery::TwoRails(_) | Delivery::Torn | Delivery::Hasty => 0,
         };
-        let sent = Sent { from: frame.from, number: frame.number, body: OwnedBody::of(frame.body), delay };
+        let body = OwnedBody::of(frame.body);
+        let sent = Sent { from: frame.from, number: frame.number, body, delay, rail };
         self.network.under_way[to as usize].lock().unwrap().push(sent);
         Ok(())
     }
@@ -108,7 +118,16 @@ impl Link for Port {
         {
             let mut under_way = self.network.under_way[self.rank as usize].lock().unwrap();
             let all = std::mem::take(&mut *under_way);
+            let mut stands = vec![false; 2 * state.told.len()];
             for mut sent in all.into_iter().filter(|sent| !self.network.is_dead(sent.from)) {
+                // Behind one that does not come yet.
+                let rail = &mut stands[2 * sent.from as usize + sent.rail];
+                if matches!(self.delivery, Delivery::TwoRails(_))
+                    && std::mem::replace(rail, *rail || sent.delay > 0)
+                {
+                    under_way.push(sent);
+                    continue;
+                }
                 match sent.delay.checked_sub(1) {
                     None => come.push(sent),
                     Some(left) => {
@@ -189,7 +208,7 @@ pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Ar
     let controls = controls(hosts);
     let far = |rank: Rank, far: Box<[bool]>| {
         let seed = match delivery {
-            Delivery::Reordered(seed) | Delivery::Renumbered(seed) => seed,
+            Delivery::Reordered(seed) | Delivery::Renumbered(seed) | Delivery::TwoRails(seed) => seed,
             Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
         };
         let random = (seed * 1024 + u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -9,6 +9,9 @@ use crate::sys::network::{Interface, interfaces};
 /// The most addresses that an id has room for.
 pub const MOST: usize = 3;
 
+/// The most interfaces that a rank uses side by side.
+const MOST_RAILS: usize = 8;
+
 /// Interfaces that lead to containers and virtual machines of this host, unless the user names them.
 const INTERNAL: [&str; 9] = ["docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "lxc", "podman"];
 
@@ -18,6 +21,37 @@ pub fn chosen() -> Result<Vec<IpAddr>> {
         Error::system(format!("the system does not list the network interfaces of this host: {e}"))
     })?;
     choose(&all, env::get("PENNY_NET_IFACES").as_deref())
+}
+
+/// Returns the interfaces over which a rank spreads what is large: those that `PENNY_NET_IFACES` names, in its order, if they are several.
+/// Else the one with the address `met`, by which this host has reached the meeting.
+pub fn rails(met: IpAddr) -> Result<Vec<Interface>> {
+    let all = interfaces().unwrap_or_default();
+    rails_of(&all, env::get("PENNY_NET_IFACES").as_deref(), met)
+}
+
+fn rails_of(all: &[Interface], choice: Option<&str>, met: IpAddr) -> Result<Vec<Interface>> {
+    let words = choice.filter(|choice| !choice.starts_with('^')).unwrap_or_default();
+    let mut rails: Vec<Interface> = Vec::new();
+    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        for interface in all.iter().filter(|interface| names(word, interface)) {
+            let is_known = rails.iter().any(|rail| rail.name == interface.name);
+            if !is_known && interface.address.is_ipv4() == met.is_ipv4() {
+                rails.push(interface.clone());
+            }
+        }
+    }
+    if rails.len() > MOST_RAILS {
+        return Err(Error::argument(format!(
+            "PENNY_NET_IFACES={words} names {} network interfaces of this host, and ranks use {MOST_RAILS} side by side at most; name fewer",
+            rails.len()
+        )));
+    }
+    if rails.len() > 1 {
+        return Ok(rails);
+    }
+    let name = all.iter().find(|interface| interface.address == met).map_or("", |interface| &interface.name);
+    Ok(vec![Interface { name: name.into(), address: met, is_loopback: met.is_loopback() }])
 }
 
 /// Chooses from these interfaces. `choice`: names, beginnings of names with `*`, addresses or CIDR ranges, with commas between; after a
@@ -127,6 +161,33 @@ mod tests {
         assert_eq!(told(Some("^eth0")), ["192.168.7.2"]);
         assert_eq!(told(Some("192.168.7.2")), ["192.168.7.2"]);
         assert_eq!(choose(&host()[..1], None).unwrap(), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn several_interfaces_that_are_named_are_rails_in_their_order() {
+        let told = |choice, met: &str| -> Vec<String> {
+            let rails = rails_of(&host(), choice, met.parse().unwrap()).unwrap();
+            rails.iter().map(|rail| format!("{} {}", rail.name, rail.address)).collect()
+        };
+        assert_eq!(told(None, "10.0.0.2"), ["eth0 10.0.0.2"]);
+        assert_eq!(told(Some("ib0,eth0"), "10.0.0.2"), ["ib0 192.168.7.2", "eth0 10.0.0.2"]);
+        assert_eq!(
+            told(Some("10.0.0.0/8, 192.168.0.0/16"), "192.168.7.2"),
+            ["eth0 10.0.0.2", "ib0 192.168.7.2"]
+        );
+        assert_eq!(told(Some("eth*,eth0"), "10.0.0.2"), ["eth0 10.0.0.2"], "one address of each");
+        assert_eq!(told(Some("eth0,ib0"), "fd00::2"), ["eth0 fd00::2"], "of the kind by which ranks meet");
+        assert_eq!(told(Some("^docker0"), "192.168.7.2"), ["ib0 192.168.7.2"], "these are not named");
+        assert_eq!(told(None, "192.0.2.1"), [" 192.0.2.1"]);
+        let many: Vec<Interface> = (0..9)
+            .map(|i| Interface {
+                name: format!("eth{i}"),
+                address: IpAddr::from([10, 0, i, 1]),
+                is_loopback: false,
+            })
+            .collect();
+        let refused = rails_of(&many, Some("eth*"), IpAddr::from([10, 0, 0, 1])).unwrap_err();
+        assert!(refused.message.contains("names 9 network interfaces"), "{refused}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::super::who::Who;
 use super::door::{NetworkDoor, ports_text};
 use super::handshake::keyed;
 use super::interfaces;
-pub use super::interfaces::MOST;
+pub use super::interfaces::{MOST, rails};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;

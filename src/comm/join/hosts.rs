@@ -18,6 +18,7 @@ use crate::error::{Code, Error, Result};
 use crate::memory::control::{Control, Membership};
 use crate::planner::profile::HostProfile;
 use crate::sys::host::{HostIdentity, NAME_BYTES};
+use crate::sys::network::Interface;
 use crate::sys::process::random;
 use crate::sys::{clock, interrupt};
 use crate::transport::Transport;
@@ -119,10 +120,11 @@ fn connect(
     let gathering = Gathering { place: &place, ranks: &near, rank, layout, watch: &watch };
     let Gathered { attendance: local, control, heaps, cards, .. } = prepared.gather(&gathering)?;
     local.joined();
-    let link = || link(prepared, entrance, attendance, ranks, &far, &control);
+    let rails = bootstrap::rails(local_address(attendance))?;
+    let link = || link(prepared, entrance, attendance, ranks, &far, &control, &rails);
     let links = far.contains(&true).then(link).transpose()?;
     let transport = prepared.transport(rank, control.clone(), heaps, cards, links)?;
-    transport.set_local_address(local_address(attendance));
+    transport.set_rails(rails);
     let first_of = |other: &Neighbour| ranks.iter().position(|first| first.host.id == other.host.id);
     transport.number_hosts(ranks.iter().map(|other| first_of(other).unwrap_or(0) as u32).collect());
     transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
@@ -167,11 +169,11 @@ fn link(
     ranks: &[Neighbour],
     far: &[bool],
     control: &Arc<Control>,
+    rails: &[Interface],
 ) -> Result<Far> {
     let &Entrance { rank, nranks, .. } = entrance;
-    let address = local_address(attendance);
     let provider = bootstrap::provider();
-    let prepared_link = OfiLink::prepare(control, rank, nranks, address, provider.as_deref())?;
+    let prepared_link = OfiLink::prepare(control, rank, nranks, rails, provider.as_deref())?;
     let gone = |e: std::io::Error| {
         Error::remote(format!("the connection to {}, where the ranks meet, is lost: {e}", attendance.host()))
     };

@@ -25,8 +25,8 @@ impl ChildMemory {
         if !members.iter().any(|&member| parent.is_far(member)) {
             return Ok(None);
         }
-        let (address, provider) = (parent.local_address(), bootstrap::provider());
-        OfiLink::prepare(&self.control, rank, members.len() as u32, address, provider.as_deref()).map(Some)
+        let (rails, provider) = (parent.rails(), bootstrap::provider());
+        OfiLink::prepare(&self.control, rank, members.len() as u32, &rails, provider.as_deref()).map(Some)
     }
 }
 

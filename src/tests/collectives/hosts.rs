@@ -29,7 +29,7 @@ pub enum Between {
 pub fn ways(seeds: Range<u64>) -> Vec<Between> {
     let mut ways: Vec<_> = seeds.map(Between::Seed).collect();
     if testing::is_there() {
-        ways.extend([Writes::WithTrailers, Writes::Alone].map(Between::Loopback));
+        ways.extend([Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails].map(Between::Loopback));
     }
     ways
 }

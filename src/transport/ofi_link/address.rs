@@ -2,19 +2,35 @@
 
 use crate::error::{Error, Result};
 use crate::memory::control::Layout;
+use crate::sys::network::Interface;
 use crate::sys::ofi::RemoteMemory;
 use crate::types::Rank;
+use std::net::IpAddr;
 
 /// Changes with the format of addresses, messages or writes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Bytes before the name of the host, and of each rail before the endpoint.
+const HEAD: usize = 20;
+const RAIL: usize = 33;
 
-/// A rank's address.
+/// A rank's address on one rail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankAddress {
+pub struct RailAddress {
+    /// The address of its host there, for sentences.
+    pub at: IpAddr,
     /// The endpoint, as its provider names it.
     pub endpoint: Vec<u8>,
     /// The bytes of the rank's mirror that others write to.
     pub memory: RemoteMemory,
+}
+
+/// A rank's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankAddress {
+    /// The name of its host, for sentences.
+    pub host: String,
+    /// Its rails: those of the same number on all hosts reach each other.
+    pub rails: Vec<RailAddress>,
     /// What messages to the rank begin with.
     pub token: u64,
     /// Whether what others write to the rank ends with the frame, or the frame comes by a message.
@@ -24,48 +40,88 @@ pub struct RankAddress {
 }
 
 impl RankAddress {
-    /// Returns its bytes, at most 165.
+    /// Returns its bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION, self.with_trailers.into()];
-        for word in [self.memory.address, self.memory.key, self.token, self.total] {
-            bytes.extend(word.to_le_bytes());
+        let mut bytes = vec![VERSION, self.with_trailers.into(), self.rails.len() as u8];
+        bytes.extend([self.token, self.total].iter().flat_map(|word| word.to_le_bytes()));
+        bytes.push(self.host.len() as u8);
+        bytes.extend(self.host.as_bytes());
+        for RailAddress { at, endpoint, memory } in &self.rails {
+            let at = match at {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => *v6,
+            };
+            bytes.extend(at.octets());
+            bytes.extend([memory.address, memory.key].iter().flat_map(|word| word.to_le_bytes()));
+            bytes.push(endpoint.len() as u8);
+            bytes.extend(endpoint);
         }
-        bytes.extend(&self.endpoint);
         bytes
     }
 
     /// Reads those of rank `rank`, whose layout must be `layout`.
     pub fn of(bytes: &[u8], rank: Rank, layout: Layout) -> Result<RankAddress> {
         let faulty = |what: &str, remedy: &str| {
-            Err(Error::remote(format!("rank {rank} told an address that {what}; {remedy}")))
+            Error::remote(format!("rank {rank} told an address that {what}; {remedy}"))
         };
-        let Some((&[version, with_trailers], rest)) = bytes.split_first_chunk() else {
-            return faulty("is too short", "it or its network is faulty");
-        };
+        let cut = || faulty("is too short", "it or its network is faulty");
+        let version = *bytes.first().ok_or_else(cut)?;
         if version != VERSION {
-            return faulty(
+            return Err(faulty(
                 &format!("has version {version}, where this rank has {VERSION}"),
                 "install the same version of Penny on all hosts",
-            );
+            ));
         }
-        let Some((words, endpoint)) = rest.split_at_checked(32) else {
-            return faulty("is too short", "it or its network is faulty");
-        };
-        let word = |i: usize| words[8 * i..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let word =
+            |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let (head, rest) = bytes.split_at_checked(HEAD).ok_or_else(cut)?;
+        let (host, mut rest) = rest.split_at_checked(head[HEAD - 1].into()).ok_or_else(cut)?;
+        let mut rails = Vec::new();
+        for _ in 0..head[2] {
+            let (own, more) = rest.split_at_checked(RAIL).ok_or_else(cut)?;
+            let (endpoint, others) = more.split_at_checked(own[RAIL - 1].into()).ok_or_else(cut)?;
+            let at: [u8; 16] = std::array::from_fn(|i| own[i]);
+            let memory = RemoteMemory { address: word(own, 16), key: word(own, 24) };
+            rails.push(RailAddress {
+                at: IpAddr::from(at).to_canonical(),
+                endpoint: endpoint.to_vec(),
+                memory,
+            });
+            rest = others;
+        }
         let address = RankAddress {
-            endpoint: endpoint.to_vec(),
-            memory: RemoteMemory { address: word(0), key: word(1) },
-            token: word(2),
-            with_trailers: with_trailers != 0,
-            total: word(3),
+            host: String::from_utf8_lossy(host).into_owned(),
+            rails,
+            token: word(head, 3),
+            with_trailers: head[1] != 0,
+            total: word(head, 11),
         };
         if address.total != layout.total() as u64 {
-            return faulty(
+            return Err(faulty(
                 &format!("is for {} bytes of lines, where this rank has {}", address.total, layout.total()),
                 "set PENNY_STAGING to the same on all ranks",
-            );
+            ));
         }
         Ok(address)
+    }
+
+    /// Has the rank as many rails as this one, whose interfaces are `own`?
+    pub fn check_rails(&self, rank: Rank, own: &[Interface]) -> Result<()> {
+        if self.rails.len() == own.len() {
+            return Ok(());
+        }
+        let there: Vec<String> = self.rails.iter().map(|rail| rail.at.to_string()).collect();
+        let here: Vec<String> =
+            own.iter().map(|interface| format!("{} {}", interface.name, interface.address)).collect();
+        Err(Error::usage(format!(
+            "PENNY_NET_IFACES names {} of the interfaces of this host ({}), and {} of {}, where rank {rank} runs ({}); name as many on \
+             each host, in the same order",
+            own.len(),
+            here.join(", "),
+            there.len(),
+            self.host,
+            there.join(", ")
+        )))
     }
 }
 
@@ -76,20 +132,34 @@ mod tests {
     #[test]
     fn an_address_is_read_as_it_was_told_or_refused_with_a_sentence() {
         let layout = Layout::new(2, 4096);
+        let rail = |at: &str, of: u8| RailAddress {
+            at: at.parse().unwrap(),
+            endpoint: vec![of; 28],
+            memory: RemoteMemory { address: of.into(), key: u64::MAX },
+        };
         let address = RankAddress {
-            endpoint: vec![7; 128],
-            memory: RemoteMemory { address: 1, key: u64::MAX },
+            host: "node\u{fc}".into(),
+            rails: vec![rail("10.0.0.7", 7), rail("fd00::2", 8)],
             token: 3,
             with_trailers: true,
             total: layout.total() as u64,
         };
         let bytes = address.bytes();
-        assert!(bytes.len() <= 200);
         assert_eq!(RankAddress::of(&bytes, 1, layout).unwrap(), address);
         let told = |bytes: &[u8], layout| RankAddress::of(bytes, 5, layout).unwrap_err().message.clone();
-        assert!(told(&bytes[..1], layout).contains("rank 5 told an address that is too short"));
-        assert!(told(&bytes[..33], layout).contains("too short"));
+        for length in (0..bytes.len()).filter(|&length| length != 1) {
+            assert!(
+                told(&bytes[..length], layout).contains("rank 5 told an address that is too short"),
+                "{length}"
+            );
+        }
         assert!(told(&[9; 100], layout).contains("version 9"));
         assert!(told(&bytes, Layout::new(2, 8192)).contains("PENNY_STAGING"));
+        let own = Interface { name: "eth0".into(), address: "10.0.0.1".parse().unwrap(), is_loopback: false };
+        let told = address.check_rails(1, &[own]).unwrap_err().message.clone();
+        assert!(
+            told.contains("1 of the interfaces of this host (eth0 10.0.0.1), and 2 of node\u{fc}, where rank 1 runs (10.0.0.7, fd00::2)"),
+            "{told}"
+        );
     }
 }

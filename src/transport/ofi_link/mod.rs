@@ -19,12 +19,16 @@
 
 mod address;
 mod peer;
+mod peer_rails;
+mod rails;
 mod sending;
 mod taking;
 #[cfg(all(test, not(loom)))]
 pub mod testing;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod trailer;
+mod watching;
 mod wire;
 
 use super::far::Far;
@@ -34,21 +38,26 @@ use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
-use crate::sys::ofi::{Endpoint, MemoryId, Report, Use};
+use crate::sys::host::HostIdentity;
+use crate::sys::network::Interface;
+use crate::sys::ofi::{MemoryId, Report, Use};
 use crate::sys::{clock, cpu, fork, process};
 use crate::types::Rank;
-use address::RankAddress;
-use peer::{FarPeer, TRAILERS};
-use std::net::IpAddr;
+use address::{RailAddress, RankAddress};
+use peer::FarPeer;
+use rails::Rails;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::{HEADER, Item, LARGEST_FRAME};
+use trailer::TRAILERS;
+use wire::{AHEAD, HEADER, Item, LARGEST_FRAME};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
 const SMALL: usize = 8 << 10;
 /// Words of the largest message.
-const MESSAGE: usize = HEADER + LARGEST_FRAME + SMALL / 8;
+const MESSAGE: usize = FULL + AHEAD;
+/// Words of a message at most before it is told which writes were taken in ahead of others.
+const FULL: usize = HEADER + LARGEST_FRAME + SMALL / 8;
 const _: () = assert!(LARGEST_ACCESS <= SMALL, "an access fits a message");
 /// How long a peer to which sending has failed may be before it is blamed: if it has died, that is told sooner.
 const GRACE_NS: u64 = 3_000_000_000;
@@ -60,7 +69,7 @@ const CONNECT_NS: u64 = 20_000_000_000;
 const LINGER_NS: u64 = 2_000_000_000;
 
 /// Bytes of the longest address that a rank tells the others.
-pub const LARGEST_ADDRESS: usize = 200;
+pub const LARGEST_ADDRESS: usize = 640;
 
 /// A link over libfabric.
 pub struct OfiLink {
@@ -70,7 +79,7 @@ pub struct OfiLink {
 }
 
 struct State {
-    endpoint: Endpoint,
+    rails: Rails,
     others: Others,
 }
 
@@ -84,6 +93,12 @@ struct Others {
     token: u64,
     /// What others write to this rank ends with the frame.
     with_trailers: bool,
+    /// The interface of each rail.
+    interfaces: Vec<Interface>,
+    /// Some peer has asked by a rail.
+    owes_answers: bool,
+    /// When rails are looked after next.
+    next_look_ns: u64,
     /// By rank.
     peers: Vec<Option<FarPeer>>,
     /// The rank of each peer of the endpoint.
@@ -105,7 +120,8 @@ struct Others {
 
 /// An endpoint that others can be told of, before they are known.
 pub struct Prepared {
-    endpoint: Endpoint,
+    rails: Rails,
+    interfaces: Vec<Interface>,
     near: Arc<Control>,
     mirror: Arc<Lines>,
     rank: Rank,
@@ -113,13 +129,14 @@ pub struct Prepared {
 }
 
 impl OfiLink {
-    /// Opens an endpoint for rank `rank` of `nranks` at a local address, with a provider of libfabric (`None`: that of `PENNY_NET`, else tcp).
+    /// Opens an endpoint for rank `rank` of `nranks` on each of some interfaces, which are its rails, with a provider of libfabric (`None`: that of
+    /// `PENNY_NET`, else tcp).
     /// `near`: the control segment of this rank's host, whose layout is the same on all hosts.
     pub fn prepare(
         near: &Arc<Control>,
         rank: Rank,
         nranks: u32,
-        address: IpAddr,
+        interfaces: &[Interface],
         provider: Option<&str>,
     ) -> Result<Prepared> {
         if nranks > 1 << (u32::BITS - peer::NUMBER_BITS) {
@@ -130,20 +147,33 @@ impl OfiLink {
         }
         let layout = near.layout();
         let users = env::get("PENNY_NET").filter(|_| provider.is_none());
-        let mut endpoint = Endpoint::open(provider.or(users.as_deref()), address, MESSAGE)?;
+        let mut rails = Rails::open(provider.or(users.as_deref()), interfaces)?;
         let behind = nranks as usize * TRAILERS * 8;
         let mirror = Arc::new(Lines::private(layout, behind)?);
         let (begin, end) = (layout.bytes_at(), mirror.segment().bytes());
-        let written = mirror.segment().clone();
-        let written = endpoint.register(Box::new(written), begin, end - begin, Use::Written)?;
+        let region = || Box::new(mirror.segment().clone()) as _;
+        let written = rails.register(region, begin, end - begin, Use::Written)?;
+        let rail = |(at, interface): (usize, &Interface)| RailAddress {
+            at: interface.address,
+            endpoint: rails[at].name().to_vec(),
+            memory: rails[at].remote(written),
+        };
         let own = RankAddress {
-            endpoint: endpoint.name().to_vec(),
-            memory: endpoint.remote(written),
+            host: HostIdentity::this(env::get("PENNY_HOST_ID").as_deref()).name(),
+            rails: interfaces.iter().enumerate().map(rail).collect(),
             token: u64::from_ne_bytes(process::random()),
-            with_trailers: endpoint.most_ranges() >= 2,
+            with_trailers: (0..rails.len()).all(|rail| rails[rail].most_ranges() >= 2),
             total: layout.total() as u64,
         };
-        Ok(Prepared { endpoint, near: near.clone(), mirror, rank, own })
+        let bytes = own.bytes().len();
+        if bytes > LARGEST_ADDRESS {
+            return Err(Error::usage(format!(
+                "the addresses of {} interfaces take {bytes} bytes with this provider, more than the {LARGEST_ADDRESS} that there is room for; \
+                 name fewer in PENNY_NET_IFACES",
+                rails.len()
+            )));
+        }
+        Ok(Prepared { rails, interfaces: interfaces.to_vec(), near: near.clone(), mirror, rank, own })
     }
 }
 
@@ -170,16 +200,20 @@ impl Prepared {
                 continue;
             };
             let address = RankAddress::of(blob, rank, layout)?;
-            let id = self.endpoint.insert(&address.endpoint)?;
-            peers.push(Some(FarPeer::new(id, address)));
+            address.check_rails(rank, &self.interfaces)?;
+            let mut id = None;
+            for (at, rail) in address.rails.iter().enumerate() {
+                id = Some(self.rails[at].insert(&rail.endpoint)?);
+            }
+            peers.extend(id.map(|id| Some(FarPeer::new(id, address))));
             ranks.push(rank);
         }
         let mut sources = Vec::new();
         for (at, bytes) in
             [layout.payloads_of(self.rank), layout.staging(self.rank), layout.rings_of(self.rank)]
         {
-            let segment = Box::new(self.near.segment().clone());
-            sources.push((self.endpoint.register(segment, at, bytes, Use::Send)?, at, bytes));
+            let region = || Box::new(self.near.segment().clone()) as _;
+            sources.push((self.rails.register(region, at, bytes, Use::Send)?, at, bytes));
         }
         let others = Others {
             rank: self.rank,
@@ -188,9 +222,13 @@ impl Prepared {
             sources,
             token: self.own.token,
             with_trailers: self.own.with_trailers,
+            // Peers are to be greeted by several.
+            is_waiting: self.interfaces.len() > 1,
+            interfaces: self.interfaces,
+            owes_answers: false,
+            next_look_ns: 0,
             peers,
             ranks,
-            is_waiting: false,
             holds: false,
             holds_arrival: false,
             patience_ns: CONNECT_NS,
@@ -198,15 +236,15 @@ impl Prepared {
             said_goodbye: false,
             refused: 0,
         };
-        let state = Mutex::new(State { endpoint: self.endpoint, others });
+        let state = Mutex::new(State { rails: self.rails, others });
         Ok(OfiLink { state, generation: fork::generation() })
     }
 }
 
 impl Link for OfiLink {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
-        let State { endpoint, others } = &mut *self.state.lock();
-        others.post(endpoint, to, frame)
+        let State { rails, others } = &mut *self.state.lock();
+        others.post(rails, to, frame)
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
@@ -217,12 +255,12 @@ impl Link for OfiLink {
     }
 
     fn flush(&self) -> Result<()> {
-        let State { endpoint, others } = &mut *self.state.lock();
-        if others.holds_arrival { others.send_held(endpoint) } else { Ok(()) }
+        let State { rails, others } = &mut *self.state.lock();
+        if others.holds_arrival { others.send_held(rails) } else { Ok(()) }
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        self.state.lock().endpoint.descriptor()
+        self.state.lock().rails.descriptor()
     }
 
     fn may_sleep(&self) -> Option<Duration> {
@@ -230,24 +268,29 @@ impl Link for OfiLink {
         if state.others.holds {
             return None;
         }
-        let most = if state.others.is_waiting { RETRY } else { Duration::MAX };
-        state.endpoint.may_sleep().then_some(most)
+        let most = if state.others.is_waiting { RETRY } else { state.others.until_look() };
+        state.rails.may_sleep().then_some(most)
     }
 }
 
 impl State {
     fn poll(&mut self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
-        let State { endpoint, others } = self;
+        let State { rails, others } = self;
         if others.holds {
-            others.send_held(endpoint)?;
+            others.send_held(rails)?;
         }
-        endpoint.poll(&mut |event| match event {
-            Report::Message(words) => others.message(words, sink),
-            Report::Written(data) => others.written(data, sink),
-            Report::Lost(peer, why) => others.lost(peer, why),
-        })?;
+        for rail in 0..rails.len() {
+            rails[rail].poll(&mut |event| match event {
+                Report::Message(words) => others.message(rail, words, sink),
+                Report::Written(data) => others.written(rail, data, sink),
+                Report::Lost(peer, why) => others.lost(rail, peer, why),
+            })?;
+        }
         if others.is_waiting {
-            others.send_waiting(endpoint)?;
+            others.send_waiting(rails)?;
+        }
+        if rails.len() > 1 {
+            others.watch_rails(rails)?;
         }
         if others.is_lost { others.check_lost() } else { Ok(()) }
     }
@@ -257,7 +300,7 @@ impl State {
         let deadline = clock::now_ns() + LINGER_NS;
         for rank in 0..self.others.peers.len() as Rank {
             let posted = self.others.peer(rank).map_or(0, |peer| peer.posted);
-            self.others.say(&mut self.endpoint, rank, &Item::Bye(posted))?;
+            self.others.say(&mut self.rails, rank, &Item::Bye(posted))?;
         }
         self.others.said_goodbye = true;
         // BOUND: the deadline.

@@ -1,6 +1,8 @@
 //! One far peer, as this rank's link sees it: what waits to be sent to it, and what has come from it.
 
 use super::address::RankAddress;
+use super::peer_rails::PeerRails;
+use super::trailer::TRAILER;
 use super::wire::{self, HEADER, Item, MessageHeader};
 use crate::sys::clock;
 use crate::sys::ofi::{PeerId, Place};
@@ -11,11 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub const WRITES: u32 = 64;
 /// Bits of a write's immediate data that count writes; the others are the sender's rank.
 pub const NUMBER_BITS: u32 = 22;
-const NUMBERS: u32 = (1 << NUMBER_BITS) - 1;
-/// Words of a trailer: its write's number and length, then a message.
-pub const TRAILER: usize = 32;
-/// Words of the trailers of one sender.
-pub const TRAILERS: usize = WRITES as usize * TRAILER;
+pub const NUMBERS: u32 = (1 << NUMBER_BITS) - 1;
 /// Messages and writes that may wait for the provider.
 const LONGEST_QUEUE: usize = 1 << 16;
 
@@ -46,8 +44,10 @@ pub struct FarPeer {
     pub written: u32,
     /// Writes that it says it has taken in.
     pub acknowledged: u32,
-    /// Where in its mirror the others go.
-    under_way: VecDeque<usize>,
+    /// The others, beginning with the first.
+    under_way: VecDeque<UnderWay>,
+    /// What is known of it on each rail.
+    pub rails: PeerRails,
     /// It was asked to tell when it has taken in all writes before this.
     pub asked_until: Option<u32>,
     /// It has asked the same.
@@ -76,6 +76,16 @@ pub struct FarPeer {
     pub lost: Option<(u64, String)>,
 }
 
+/// A write that the peer has not said to have taken in, nor all before it.
+struct UnderWay {
+    /// Where in its mirror it goes.
+    there: usize,
+    bytes: usize,
+    rail: usize,
+    /// It was taken in, but some before it were not.
+    is_taken: bool,
+}
+
 /// The half of a write that has come.
 enum Half {
     Bytes,
@@ -85,9 +95,11 @@ enum Half {
 const _: () = assert!(WRITES == u64::BITS && (NUMBERS as u64 + 1).is_multiple_of(WRITES as u64));
 
 impl FarPeer {
+    /// A peer that is reached by as many rails of this rank's as there are in its address.
     pub fn new(id: PeerId, address: RankAddress) -> FarPeer {
         FarPeer {
             id,
+            rails: PeerRails::new(address.rails.len()),
             address,
             held: vec![0; HEADER],
             queue: VecDeque::new(),
@@ -116,8 +128,13 @@ impl FarPeer {
         self.lost.is_some() || self.goodbye.is_some()
     }
 
-    /// The provider has taken nothing for it again. True if it is taken for lost, because there was no connection for so long.
-    pub fn gives_up(&mut self, patience_ns: u64) -> bool {
+    /// May something be sent to it now? It is reached by all rails, and nothing else waits.
+    pub fn is_free(&self) -> bool {
+        self.queue.is_empty() && self.rails.are_open()
+    }
+
+    /// The provider has taken nothing for it again. True if it is taken for lost, because there was no connection for so long. `to_it`: of what.
+    pub fn gives_up(&mut self, patience_ns: u64, to_it: impl FnOnce() -> String) -> bool {
         if self.is_reached || self.lost.is_some() {
             return false;
         }
@@ -127,7 +144,7 @@ impl FarPeer {
             return false;
         }
         // Nothing else will be told of it.
-        self.lost = Some((0, format!("no connection to it within {} s", patience_ns as f64 / 1e9)));
+        self.lost = Some((0, format!("no connection {} within {} s", to_it(), patience_ns as f64 / 1e9)));
         true
     }
 
@@ -161,13 +178,14 @@ impl FarPeer {
     /// Is a write to this place of its mirror under way? It may be, if the peer has refused the message that it was a part of. Another one must
     /// wait, for an engine may write in any order.
     pub fn is_under_way(&self, there: usize) -> bool {
-        self.under_way.contains(&there)
+        self.under_way.iter().any(|write| write.there == there)
     }
 
     /// The provider has taken a write.
-    pub fn wrote(&mut self, there: usize) {
+    pub fn wrote(&mut self, there: usize, bytes: usize, rail: usize) {
         self.written = self.written.wrapping_add(1);
-        self.under_way.push_back(there);
+        self.under_way.push_back(UnderWay { there, bytes, rail, is_taken: false });
+        self.rails.wrote(rail, bytes);
     }
 
     /// Takes in what it says of this rank's writes. A number that cannot be is not believed.
@@ -175,14 +193,36 @@ impl FarPeer {
         let more = seen.wrapping_sub(self.acknowledged);
         if more <= self.written.wrapping_sub(self.acknowledged) {
             self.acknowledged = seen;
-            self.under_way.drain(..self.under_way.len().min(more as usize));
+            for write in self.under_way.drain(..self.under_way.len().min(more as usize)) {
+                if !write.is_taken {
+                    self.rails.taken(write.rail, write.bytes);
+                }
+            }
+        }
+    }
+
+    /// Takes in which of the writes from `seen` on it has, a bit for each.
+    pub fn acknowledge_ahead(&mut self, seen: u32, bits: u64) {
+        for ahead in (0..WRITES).filter(|ahead| bits >> ahead & 1 == 1) {
+            let at = seen.wrapping_add(ahead).wrapping_sub(self.acknowledged) as usize;
+            let Some(write) = self.under_way.get_mut(at).filter(|write| !write.is_taken) else { continue };
+            write.is_taken = true;
+            self.rails.taken(write.rail, write.bytes);
+        }
+    }
+
+    /// Words for a message to it: which writes this rank has taken in that came before others, if there are any.
+    pub fn ahead(&self) -> Vec<u64> {
+        match self.seen_ahead {
+            0 => Vec::new(),
+            bits => frame(&Item::Ahead(bits), false),
         }
     }
 
     /// Where bytes of the segment go, which are at `at` of the peer's mirror, and the trailer of the next write. `begin`: where the memory that others write to
     /// begins in the mirror; `trailers`: where this rank's trailers do.
-    pub fn places(&self, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
-        let memory = &self.address.memory;
+    pub fn places(&self, rail: usize, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
+        let memory = &self.address.rails[rail].memory;
         let slot = (self.written % WRITES) as usize;
         let place =
             |at: usize| Place { address: memory.address.wrapping_add((at - begin) as u64), key: memory.key };
@@ -247,27 +287,6 @@ impl FarPeer {
     }
 }
 
-/// Writes a trailer: the write's number, the length, and a message. Returns its words.
-pub fn trailer<'a>(
-    words: &'a mut [u64; TRAILER],
-    number: u32,
-    header: MessageHeader,
-    frames: &[u64],
-) -> &'a [u64] {
-    let length = HEADER + frames.len();
-    words[0] = u64::from(number & NUMBERS) | (length as u64) << 32;
-    words[1..=HEADER].copy_from_slice(&header.words());
-    words[1 + HEADER..=length].copy_from_slice(frames);
-    &words[..=length]
-}
-
-/// Finds the message in a trailer, if it is that of this write.
-pub fn message_in(trailer: &mut [u64], number: u32) -> Option<&mut [u64]> {
-    let (first, rest) = trailer.split_first_mut()?;
-    let words = (*first >> 32) as usize;
-    (*first as u32 == number & NUMBERS).then(|| rest.get_mut(..words)).flatten()
-}
-
 /// A message of one frame.
 pub fn frame(item: &Item<'_>, placed: bool) -> Vec<u64> {
     let mut words = Vec::new();
@@ -279,10 +298,14 @@ pub fn frame(item: &Item<'_>, placed: bool) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::sys::ofi::RemoteMemory;
+    use crate::transport::ofi_link::address::RailAddress;
+    use std::net::{IpAddr, Ipv4Addr};
 
     fn peer() -> FarPeer {
         let memory = RemoteMemory { address: 0, key: 0 };
-        let address = RankAddress { endpoint: Vec::new(), memory, token: 0, with_trailers: true, total: 0 };
+        let rail = RailAddress { at: IpAddr::V4(Ipv4Addr::LOCALHOST), endpoint: Vec::new(), memory };
+        let rails = vec![rail.clone(), rail];
+        let address = RankAddress { host: String::new(), rails, token: 0, with_trailers: true, total: 0 };
         FarPeer::new(PeerId::nth(0), address)
     }
 
@@ -326,12 +349,30 @@ mod tests {
     fn a_place_is_free_again_when_the_write_to_it_was_taken_in() {
         let mut peer = peer();
         let under_way = |peer: &FarPeer| [100, 200, 300, 400].map(|there| peer.is_under_way(there));
-        [100, 200, 300].into_iter().for_each(|there| peer.wrote(there));
+        [100, 200, 300].into_iter().for_each(|there| peer.wrote(there, 8, 0));
         assert_eq!(under_way(&peer), [true, true, true, false]);
         peer.acknowledge(2);
         assert_eq!(under_way(&peer), [false, false, true, false]);
         peer.acknowledge(4);
         assert_eq!(under_way(&peer), [false, false, true, false], "more than were written");
+    }
+
+    #[test]
+    fn a_rail_is_lighter_when_writes_by_it_were_taken_in_before_others() {
+        let mut peer = peer();
+        (0..4).for_each(|_| peer.wrote(0, 10, peer.rails.lightest()));
+        peer.wrote(0, 10, 0);
+        assert_eq!(peer.rails.lightest(), 1, "30 bytes against 20");
+        peer.acknowledge_ahead(0, 0b10101);
+        assert_eq!((peer.rails.lightest(), peer.acknowledged), (0, 0), "what is left went by the second");
+        peer.acknowledge(3);
+        peer.acknowledge_ahead(1, 0b1110);
+        peer.acknowledge_ahead(900, u64::MAX);
+        peer.acknowledge(5);
+        assert_eq!(peer.under_way.len(), 0);
+        assert!(peer.ahead().is_empty());
+        peer.saw(1);
+        assert_eq!(peer.ahead().len(), super::super::wire::AHEAD);
     }
 
     #[test]
@@ -342,16 +383,5 @@ mod tests {
         assert!(!peer.is_owed());
         peer.saw(0);
         assert!(peer.is_owed() && !peer.is_owed());
-    }
-
-    #[test]
-    fn a_trailer_of_another_write_is_none() {
-        let header = MessageHeader { token: 1, from: 2, seen: 3 };
-        let mut words = [0; TRAILER];
-        assert_eq!(trailer(&mut words, NUMBERS + 6, header, &[8, 9]).len(), 5);
-        assert_eq!(message_in(&mut words, 5).map(|m| m.len()), Some(4));
-        assert!(message_in(&mut words, 6).is_none() && message_in(&mut [], 0).is_none());
-        words[0] = 5 | 99 << 32;
-        assert!(message_in(&mut words, 5).is_none());
     }
 }

@@ -1,20 +1,22 @@
 //! What goes to far peers: frames are put together, held back, queued.
 
-use super::peer::{FarPeer, Outgoing, TRAILER, TRAILERS, trailer};
-use super::wire::{self, HEADER, Item, LARGEST_FRAME};
-use super::{GRACE_NS, MESSAGE, Others, SMALL};
+use super::peer::{FarPeer, Outgoing};
+use super::rails::Rails;
+use super::trailer::{TRAILER, TRAILERS, trailer};
+use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME};
+use super::{FULL, GRACE_NS, Others, SMALL};
 use crate::error::{Error, Result};
 use crate::memory::control::ALIVE;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
-use crate::sys::ofi::{Endpoint, SourceRange};
+use crate::sys::ofi::SourceRange;
 use crate::transport::link::{Body, Frame};
 use crate::types::Rank;
 
 /// Words of a trailer that frames may take.
 const TRAILING: usize = TRAILER - 1;
-const _: () = assert!(HEADER + LARGEST_FRAME <= TRAILING && HEADER + 2 + LARGEST_FRAME <= MESSAGE);
+const _: () = assert!(HEADER + AHEAD + LARGEST_FRAME <= TRAILING && HEADER + 2 + LARGEST_FRAME <= FULL);
 
 impl Others {
     pub(super) fn peer(&mut self, rank: Rank) -> Option<&mut FarPeer> {
@@ -22,7 +24,7 @@ impl Others {
     }
 
     /// Sends a frame, or has it wait, or holds it back.
-    pub(super) fn post(&mut self, endpoint: &mut Endpoint, to: Rank, posted: Frame<'_>) -> Result<()> {
+    pub(super) fn post(&mut self, rails: &mut Rails, to: Rank, posted: Frame<'_>) -> Result<()> {
         let Some(peer) = self.peer(to) else {
             return Err(Error::internal(format!("a frame for rank {to}, which is not far")));
         };
@@ -40,10 +42,10 @@ impl Others {
         };
         let item = Item::Line(posted.number, posted.body);
         if bytes.bytes() > SMALL {
-            return self.post_write(endpoint, to, &item, bytes);
+            return self.post_write(rails, to, &item, bytes);
         }
         let words = LARGEST_FRAME + bytes.bytes().div_ceil(8);
-        self.make_room(endpoint, to, MESSAGE - words)?;
+        self.make_room(rails, to, FULL - words)?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
         wire::put(&mut peer.held, &item, false);
         if may_be_held {
@@ -51,33 +53,27 @@ impl Others {
             self.holds_arrival |= matches!(posted.body, Body::Arrival { .. });
             return Ok(());
         }
-        self.send_held_for(endpoint, to)
+        self.send_held_for(rails, to)
     }
 
     /// Sends something that is no frame of the rank's.
-    pub(super) fn say(&mut self, endpoint: &mut Endpoint, to: Rank, item: &Item<'_>) -> Result<()> {
-        self.make_room(endpoint, to, MESSAGE - LARGEST_FRAME)?;
+    pub(super) fn say(&mut self, rails: &mut Rails, to: Rank, item: &Item<'_>) -> Result<()> {
+        self.make_room(rails, to, FULL - LARGEST_FRAME)?;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone()) else { return Ok(()) };
         wire::put(&mut peer.held, item, false);
-        self.send_held_for(endpoint, to)
+        self.send_held_for(rails, to)
     }
 
     /// Sends a frame whose bytes are written to their place.
-    fn post_write(
-        &mut self,
-        endpoint: &mut Endpoint,
-        to: Rank,
-        item: &Item<'_>,
-        bytes: Payload<'_>,
-    ) -> Result<()> {
+    fn post_write(&mut self, rails: &mut Rails, to: Rank, item: &Item<'_>, bytes: Payload<'_>) -> Result<()> {
         let at = self.near.offset_of(bytes);
         let at =
             at.ok_or_else(|| Error::internal("a large frame whose bytes are not in the control segment"))?;
-        self.make_room(endpoint, to, if self.with_trailers { TRAILING - LARGEST_FRAME } else { 0 })?;
+        self.make_room(rails, to, if self.with_trailers { TRAILING - LARGEST_FRAME - AHEAD } else { 0 })?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
         wire::put(&mut peer.held, item, true);
         let mut frames = peer.take_held();
-        let sent = peer.queue.is_empty() && self.write(endpoint, to, at, bytes.bytes(), &frames[HEADER..])?;
+        let sent = peer.is_free() && self.write(rails, to, at, bytes.bytes(), &frames[HEADER..])?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
         if sent {
             // The allocation serves again.
@@ -92,39 +88,42 @@ impl Others {
     }
 
     /// Sends what is held back for a peer if it takes more than `most` words.
-    fn make_room(&mut self, endpoint: &mut Endpoint, to: Rank, most: usize) -> Result<()> {
+    fn make_room(&mut self, rails: &mut Rails, to: Rank, most: usize) -> Result<()> {
         match self.peer(to) {
-            Some(peer) if peer.held.len() > most.max(HEADER) => self.send_held_for(endpoint, to),
+            Some(peer) if peer.held.len() > most.max(HEADER) => self.send_held_for(rails, to),
             _ => Ok(()),
         }
     }
 
     /// Sends what is held back for any peer.
-    pub(super) fn send_held(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+    pub(super) fn send_held(&mut self, rails: &mut Rails) -> Result<()> {
         (self.holds, self.holds_arrival) = (false, false);
         for rank in 0..self.peers.len() as Rank {
-            self.send_held_for(endpoint, rank)?;
+            self.send_held_for(rails, rank)?;
         }
         Ok(())
     }
 
     /// Sends what is held back for a peer, or has it wait.
-    fn send_held_for(&mut self, endpoint: &mut Endpoint, to: Rank) -> Result<()> {
+    fn send_held_for(&mut self, rails: &mut Rails, to: Rank) -> Result<()> {
         let rank = self.rank;
         let Some(peer) = self.peer(to).filter(|peer| peer.held.len() > HEADER) else { return Ok(()) };
         if peer.lost.is_some() {
             peer.held.truncate(HEADER);
             return Ok(());
         }
-        if peer.queue.is_empty() {
-            let header = peer.header(rank);
+        if peer.is_free() {
+            let (header, words) = (peer.header(rank), peer.held.len());
             peer.held[..HEADER].copy_from_slice(&header.words());
-            if endpoint.send(peer.id, &peer.held)? {
+            peer.held.extend(peer.ahead());
+            if rails.first().send(peer.id, &peer.held)? {
                 peer.told = header.seen;
                 peer.is_reached = true;
+                peer.rails.sent(0, clock::now_ns);
                 peer.held.truncate(HEADER);
                 return Ok(());
             }
+            peer.held.truncate(words);
         }
         let frames = peer.take_held().split_off(HEADER);
         self.wait(to, Outgoing::Message(frames))
@@ -133,7 +132,7 @@ impl Others {
     /// Puts something into a peer's queue.
     fn wait(&mut self, to: Rank, outgoing: Outgoing) -> Result<()> {
         self.is_waiting = true;
-        match self.peer(to).is_none_or(|peer| peer.enqueue(outgoing, MESSAGE)) {
+        match self.peer(to).is_none_or(|peer| peer.enqueue(outgoing, FULL)) {
             true => Ok(()),
             false => Err(Error::remote(format!(
                 "rank {to} takes in nothing, and too many messages wait for it; the rank or its network is faulty: make a new \
@@ -145,7 +144,7 @@ impl Others {
     /// Writes a range of the control segment to its place in a peer's mirror, with the frames that belong to it. False: not now.
     fn write(
         &mut self,
-        endpoint: &mut Endpoint,
+        rails: &mut Rails,
         to: Rank,
         at: usize,
         bytes: usize,
@@ -165,26 +164,24 @@ impl Others {
         // Of slots and payloads no write can be: their readers' counters come with the word that these were taken in.
         let is_piece = at >= layout.reserved();
         if is_piece && peer.is_under_way(there) {
-            return self.ask(endpoint, to).map(|()| false);
+            return self.ask(rails, to).map(|()| false);
         }
         if !peer.has_room() {
             return Ok(false);
         }
         let (header, number) = (peer.header(rank), peer.written);
         let mut words = [0; TRAILER];
-        let trailer = if with_trailers { trailer(&mut words, number, header, frames) } else { &[][..] };
+        let trailer =
+            if with_trailers { trailer(&mut words, number, header, &peer.ahead(), frames) } else { &[][..] };
         let source = SourceRange { memory, at: at - start, bytes };
-        if !endpoint.write(
-            peer.id,
-            source,
-            trailer,
-            peer.places(there, begin, trailers),
-            peer.immediate(rank),
-        )? {
+        let rail = peer.rails.lightest();
+        let places = peer.places(rail, there, begin, trailers);
+        if !rails[rail].write(peer.id, source, trailer, places, peer.immediate(rank))? {
             return Ok(false);
         }
-        peer.wrote(there);
+        peer.wrote(there, bytes, rail);
         peer.is_reached = true;
+        peer.rails.sent(rail, clock::now_ns);
         if with_trailers {
             peer.told = header.seen;
             return Ok(true);
@@ -193,7 +190,7 @@ impl Others {
         let mut words = Vec::new();
         wire::put(&mut words, &Item::OfWrite(number), false);
         words.extend(frames);
-        if !self.send_message(endpoint, to, &words)?
+        if !self.send_message(rails, to, &words)?
             && let Some(peer) = self.peer(to)
         {
             peer.queue.push_front(Outgoing::Message(words));
@@ -203,7 +200,7 @@ impl Others {
     }
 
     /// Asks a peer to tell when it has taken in all writes, unless it was asked already.
-    fn ask(&mut self, endpoint: &mut Endpoint, to: Rank) -> Result<()> {
+    fn ask(&mut self, rails: &mut Rails, to: Rank) -> Result<()> {
         let Some(peer) = self.peer(to) else { return Ok(()) };
         let until = peer.written;
         if peer.asked_until == Some(until) {
@@ -211,7 +208,7 @@ impl Others {
         }
         let mut words = Vec::new();
         wire::put(&mut words, &Item::Ask(until), false);
-        if self.send_message(endpoint, to, &words)?
+        if self.send_message(rails, to, &words)?
             && let Some(peer) = self.peer(to)
         {
             peer.asked_until = Some(until);
@@ -220,14 +217,17 @@ impl Others {
     }
 
     /// Sends what waits, as far as there is room.
-    pub(super) fn send_waiting(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+    pub(super) fn send_waiting(&mut self, rails: &mut Rails) -> Result<()> {
         self.is_waiting = false;
         for rank in 0..self.peers.len() as Rank {
+            if !self.greet(rails, rank)? {
+                continue;
+            }
             // BOUND: what waits.
             while let Some(outgoing) = self.next_for(rank) {
                 let sent = match &outgoing {
-                    Outgoing::Message(frames) => self.send_message(endpoint, rank, frames)?,
-                    Outgoing::Write { at, bytes, frame } => self.write(endpoint, rank, *at, *bytes, frame)?,
+                    Outgoing::Message(frames) => self.send_message(rails, rank, frames)?,
+                    Outgoing::Write { at, bytes, frame } => self.write(rails, rank, *at, *bytes, frame)?,
                 };
                 if sent {
                     continue;
@@ -235,7 +235,7 @@ impl Others {
                 let patience_ns = self.patience_ns;
                 if let Some(peer) = self.peer(rank) {
                     peer.queue.push_front(outgoing);
-                    self.is_lost |= peer.gives_up(patience_ns);
+                    self.is_lost |= peer.gives_up(patience_ns, || "to it".into());
                 }
                 self.is_waiting = true;
                 break;
@@ -244,13 +244,14 @@ impl Others {
         Ok(())
     }
 
-    fn send_message(&mut self, endpoint: &mut Endpoint, to: Rank, frames: &[u64]) -> Result<bool> {
+    fn send_message(&mut self, rails: &mut Rails, to: Rank, frames: &[u64]) -> Result<bool> {
         let rank = self.rank;
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let header = peer.header(rank);
-        let sent = endpoint.send(peer.id, &[&header.words()[..], frames].concat())?;
+        let sent = rails.first().send(peer.id, &[&header.words()[..], &peer.ahead(), frames].concat())?;
         if sent {
             (peer.told, peer.is_reached) = (header.seen, true);
+            peer.rails.sent(0, clock::now_ns);
         }
         Ok(sent)
     }
@@ -279,8 +280,9 @@ impl Others {
             let life = self.mirror.life(rank);
             let ended = life.node.died() || life.state.load(Ordering::Acquire) > ALIVE;
             if !ended && clock::now_ns().saturating_sub(*when) > GRACE_NS {
+                let on = self.on_host(rank);
                 return Err(Error::remote(format!(
-                    "rank {rank} cannot be reached: {why}; check that the network between the hosts lets all ports pass, or choose another by \
+                    "rank {rank}{on} cannot be reached: {why}; check that the network between the hosts lets all ports pass, or choose another by \
                      PENNY_NET_IFACES, and make a new communicator"
                 )));
             }

@@ -1,6 +1,7 @@
 //! What comes from far peers: messages, writes, and the failures of one's own. Nothing of it is trusted.
 
-use super::peer::{NUMBER_BITS, Outgoing, TRAILER, TRAILERS, frame, message_in};
+use super::peer::{NUMBER_BITS, Outgoing, frame};
+use super::trailer::{TRAILER, TRAILERS, message_in};
 use super::wire::{self, HEADER, Item, MessageHeader};
 use super::{Incoming, Others};
 use crate::kernels;
@@ -18,17 +19,25 @@ impl Others {
     }
 
     /// Takes in a message.
-    pub(super) fn message(&mut self, message: &mut [u64], sink: &mut dyn FnMut(Incoming<'_>)) {
+    pub(super) fn message(&mut self, rail: usize, message: &mut [u64], sink: &mut dyn FnMut(Incoming<'_>)) {
         let Some(header) = self.header_of(message) else {
             self.refused += 1;
             return;
         };
-        self.frames(header, &mut message[HEADER..], sink);
+        self.frames(rail, header, &mut message[HEADER..], sink);
     }
 
-    fn frames(&mut self, header: MessageHeader, mut rest: &mut [u64], sink: &mut dyn FnMut(Incoming<'_>)) {
+    /// Takes in frames that have come by a rail.
+    fn frames(
+        &mut self,
+        rail: usize,
+        header: MessageHeader,
+        mut rest: &mut [u64],
+        sink: &mut dyn FnMut(Incoming<'_>),
+    ) {
         let from = header.from;
         let Some(peer) = self.peer(from) else { return };
+        peer.rails.heard(rail);
         peer.acknowledge(header.seen);
         // BOUND: the message's words.
         while !rest.is_empty() {
@@ -48,6 +57,13 @@ impl Others {
                 Item::ByeTaken => peer.goodbye_taken = true,
                 Item::Credit => {}
                 Item::Ask(until) => peer.asks(until),
+                Item::Ahead(bits) => peer.acknowledge_ahead(header.seen, bits),
+                Item::Hello => peer.rails.greets(rail),
+                Item::Question(round) => {
+                    peer.rails.asks(rail, round);
+                    self.owes_answers = true;
+                }
+                Item::Answer(round) => peer.rails.answered(rail, round, clock::now_ns()),
                 Item::OfWrite(number) => {
                     let Some(number) = peer.find(number) else {
                         self.refused += 1;
@@ -55,7 +71,7 @@ impl Others {
                     };
                     if let Some(mut frames) = peer.frames_came(number, rest) {
                         peer.saw(number);
-                        self.frames(header, &mut frames, sink);
+                        self.frames(rail, header, &mut frames, sink);
                     }
                     break;
                 }
@@ -85,7 +101,7 @@ impl Others {
     }
 
     /// Takes in a write.
-    pub(super) fn written(&mut self, data: u32, sink: &mut dyn FnMut(Incoming<'_>)) {
+    pub(super) fn written(&mut self, rail: usize, data: u32, sink: &mut dyn FnMut(Incoming<'_>)) {
         let (from, number) = (data >> NUMBER_BITS, data & ((1 << NUMBER_BITS) - 1));
         let found = self.peer(from).and_then(|peer| Some((peer.find(number)?, peer.address.with_trailers)));
         let Some((number, with_trailer)) = found else {
@@ -97,7 +113,7 @@ impl Others {
             if let Some(mut frames) = frames {
                 self.peer(from).into_iter().for_each(|peer| peer.saw(number));
                 let seen = self.peer(from).map_or(0, |peer| peer.acknowledged);
-                self.frames(MessageHeader { token: self.token, from, seen }, &mut frames, sink);
+                self.frames(rail, MessageHeader { token: self.token, from, seen }, &mut frames, sink);
             }
             return;
         }
@@ -112,18 +128,24 @@ impl Others {
             return;
         };
         self.peer(from).into_iter().for_each(|peer| peer.saw(number));
-        self.frames(header, &mut message[HEADER..], sink);
+        self.frames(rail, header, &mut message[HEADER..], sink);
     }
 
     /// Sending to a peer has failed.
     #[cold]
-    pub(super) fn lost(&mut self, peer: Option<PeerId>, why: String) {
+    pub(super) fn lost(&mut self, rail: usize, peer: Option<PeerId>, why: String) {
         let rank = peer.and_then(|id| self.ranks.get(id.index()).copied());
-        let Some(peer) = rank.and_then(|rank| self.peer(rank)) else {
+        let Some(rank) = rank else {
             self.refused += 1;
             return;
         };
-        peer.lost.get_or_insert((clock::now_ns(), format!("the connection was lost ({why})")));
+        let by = self.by_rail(rank, rail);
+        let Some(peer) = self.peer(rank) else { return };
+        if !peer.rails.are_open() {
+            peer.rails.failed(rail, why);
+            return;
+        }
+        peer.lost.get_or_insert((clock::now_ns(), format!("the connection{by} was lost ({why})")));
         self.is_lost = true;
     }
 }

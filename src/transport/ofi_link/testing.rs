@@ -3,13 +3,13 @@
 use super::OfiLink;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sys::network::Interface;
 use crate::sys::ofi;
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
 use crate::transport::link::{Frame, Incoming, Link};
 use crate::types::Rank;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,14 @@ pub enum Writes {
     WithTrailers,
     /// As if it could fill one range only.
     Alone,
+    /// As the provider can, by two rails.
+    ByTwoRails,
+}
+
+/// Two addresses of this host, for two rails.
+pub fn two_rails() -> Vec<Interface> {
+    let second = Interface { name: "lo2".into(), address: [127, 0, 0, 2].into(), is_loopback: true };
+    vec![Interface::loopback(), second]
 }
 
 /// Tells whether there is a libfabric. If not, a line says that the test is left out.
@@ -70,10 +78,10 @@ impl Loopback {
     /// Ranks on hosts as `hosts` says by rank.
     pub fn new(hosts: &[u32], writes: Writes, timeout_ms: u64) -> Loopback {
         let controls = controls(hosts);
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let rails = if writes == Writes::ByTwoRails { two_rails() } else { vec![Interface::loopback()] };
         let prepare = |(rank, near): (Rank, _)| {
-            let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, loopback, None).unwrap();
-            prepared.own.with_trailers &= writes == Writes::WithTrailers;
+            let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, &rails, None).unwrap();
+            prepared.own.with_trailers &= writes != Writes::Alone;
             Some(prepared)
         };
         let mut prepared: Vec<_> = (0..).zip(&controls).map(prepare).collect();

@@ -1,12 +1,13 @@
 //! Ranks over loopback that do not wait in calls, strangers, and what they send.
 
-use super::testing::is_there;
+use super::testing::{is_there, two_rails};
 use super::wire::{self, Item, MessageHeader};
 use super::{MESSAGE, OfiLink, Prepared, RankAddress};
 use crate::kernels;
 use crate::memory::control::{Control, LEFT, Layout};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sys::network::Interface;
 use crate::sys::ofi::{Endpoint, Place, SourceRange, Use};
 use crate::transport::Transport;
 use crate::transport::in_process::{connected, controls};
@@ -20,7 +21,8 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 fn two(with_trailers: bool) -> (Vec<Arc<Transport>>, Vec<Vec<u8>>) {
     let controls = controls(&[0, 1]);
     let prepare = |rank: u32| {
-        let mut prepared = OfiLink::prepare(&controls[rank as usize], rank, 2, LOOPBACK, None).unwrap();
+        let mut prepared =
+            OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap();
         prepared.own.with_trailers &= with_trailers;
         prepared
     };
@@ -104,7 +106,7 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     let layout = Layout::new(2, 32 << 10);
     let address = RankAddress::of(&blobs[1], 1, layout).unwrap();
     let mut stranger = Endpoint::open(None, LOOPBACK, MESSAGE).unwrap();
-    let to = stranger.insert(&address.endpoint).unwrap();
+    let to = stranger.insert(&address.rails[0].endpoint).unwrap();
     let frame = |token: u64, from: u32, item: &Item<'_>| {
         let mut message = MessageHeader { token, from, seen: 0 }.words().to_vec();
         wire::put(&mut message, item, false);
@@ -133,7 +135,7 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     // A write without a trailer, with the right key; one by a rank that there is not.
     let near = Control::create(layout).unwrap();
     let memory = stranger.register(Box::new(near.segment().clone()), 0, 4096, Use::Send).unwrap();
-    let place = Place { address: address.memory.address, key: address.memory.key };
+    let place = Place { address: address.rails[0].memory.address, key: address.rails[0].memory.key };
     for data in [3, 700 << 22, u32::MAX] {
         until(|| {
             stranger.poll(&mut |_| ()).unwrap();
@@ -157,7 +159,9 @@ fn a_peer_that_cannot_be_connected_to_is_named() {
         return;
     }
     let controls = controls(&[0, 1]);
-    let prepare = |rank: u32| OfiLink::prepare(&controls[rank as usize], rank, 2, LOOPBACK, None).unwrap();
+    let prepare = |rank: u32| {
+        OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap()
+    };
     let (one, gone) = (prepare(0), prepare(1).blob());
     // The second rank's endpoint is closed already.
     let link = one.link(&[None, Some(gone)]).unwrap();
@@ -169,5 +173,33 @@ fn a_peer_that_cannot_be_connected_to_is_named() {
         told.is_some()
     });
     let told = told.unwrap();
-    assert!(told.message.contains("rank 1 cannot be reached: "), "{told}");
+    assert!(told.message.contains("cannot be reached: no connection to it within"), "{told}");
+}
+
+#[test]
+fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
+    if !is_there() {
+        return;
+    }
+    let controls = controls(&[0, 1]);
+    let rails = two_rails();
+    let prepare = |rank: u32| OfiLink::prepare(&controls[rank as usize], rank, 2, &rails, None).unwrap();
+    let (one, mut other) = (prepare(0), prepare(1));
+    // Nobody listens there any more.
+    other.own.rails[1].endpoint = Endpoint::open(None, rails[1].address, MESSAGE).unwrap().name().to_vec();
+    let (blob, others) = (one.blob(), other.blob());
+    let [link, peer] = [one.link(&[None, Some(others)]).unwrap(), other.link(&[Some(blob), None]).unwrap()];
+    link.state.lock().others.patience_ns = 300_000_000;
+    let mut told = None;
+    until(|| {
+        peer.poll(&mut |_| ()).unwrap();
+        told = link.poll(&mut |_| ()).err();
+        told.is_some()
+    });
+    let told = told.unwrap();
+    let named = "cannot be reached: no connection to it by lo2 (127.0.0.2 here, 127.0.0.2 there)";
+    assert!(told.message.contains("rank 1 on ") && told.message.contains(named), "{told}");
+    let one_rail = OfiLink::prepare(&controls[0], 0, 2, &rails[..1], None).unwrap();
+    let refused = one_rail.link(&[None, Some(prepare(1).blob())]).err().unwrap();
+    assert!(refused.message.contains("PENNY_NET_IFACES names 1 of the interfaces"), "{refused}");
 }

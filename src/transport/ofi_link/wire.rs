@@ -18,6 +18,8 @@ use crate::types::Rank;
 pub const HEADER: usize = 2;
 /// Words of the largest frame without its bytes.
 pub const LARGEST_FRAME: usize = 7;
+/// Words of [`Item::Ahead`].
+pub const AHEAD: usize = 2;
 
 /// What a message's header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,14 @@ pub enum Item<'a> {
     OfWrite(u32),
     /// The sender wants to be told when all its writes before this number were taken in.
     Ask(u32),
+    /// Which of the receiver's writes beyond those of the header the sender has taken in, a bit for each.
+    Ahead(u64),
+    /// The sender is reached by the rail of this message.
+    Hello,
+    /// The sender wants an answer with this number, by the rail of this message.
+    Question(u64),
+    /// The answer.
+    Answer(u64),
 }
 
 const DATA: u64 = 1;
@@ -82,6 +92,10 @@ const BYE_TAKEN: u64 = 17;
 const CREDIT: u64 = 18;
 const OF_WRITE: u64 = 19;
 const ASK: u64 = 20;
+const TAKEN_AHEAD: u64 = 22;
+const HELLO: u64 = 23;
+const QUESTION: u64 = 24;
+const ANSWERED: u64 = 25;
 
 fn ending_code(ending: Option<Ending>) -> u64 {
     match ending {
@@ -148,6 +162,10 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
         Item::Credit => add(CREDIT, 0, &[], none),
         Item::OfWrite(number) => add(OF_WRITE, number.into(), &[], none),
         Item::Ask(until) => add(ASK, until.into(), &[], none),
+        Item::Ahead(bits) => add(TAKEN_AHEAD, bits, &[], none),
+        Item::Hello => add(HELLO, 0, &[], none),
+        Item::Question(round) => add(QUESTION, round, &[], none),
+        Item::Answer(round) => add(ANSWERED, round, &[], none),
     }
 }
 
@@ -161,7 +179,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         ARRIVAL | TAKEN => 4,
         LIFE | NEWS | PIECE | GET => 3,
         CHANGE | SERVE => 5,
-        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR => 0,
+        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED => 0,
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
@@ -222,6 +240,10 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         BYE_TAKEN => return Some(Item::ByeTaken),
         CREDIT => return Some(Item::Credit),
         ASK => return Some(Item::Ask(u32::try_from(number).ok()?)),
+        TAKEN_AHEAD => return Some(Item::Ahead(number)),
+        HELLO => return Some(Item::Hello),
+        QUESTION => return Some(Item::Question(number)),
+        ANSWERED => return Some(Item::Answer(number)),
         _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
     };
     Some(Item::Line(number, body))
@@ -259,6 +281,10 @@ mod tests {
             Item::Credit => "credit".into(),
             Item::OfWrite(number) => format!("of {number}"),
             Item::Ask(until) => format!("ask {until}"),
+            Item::Ahead(bits) => format!("ahead {bits}"),
+            Item::Hello => "hello".into(),
+            Item::Question(round) => format!("question {round}"),
+            Item::Answer(round) => format!("answer {round}"),
         }
     }
 
@@ -307,6 +333,10 @@ mod tests {
             Item::Credit,
             Item::OfWrite(12),
             Item::Ask(13),
+            Item::Ahead(u64::MAX),
+            Item::Hello,
+            Item::Question(14),
+            Item::Answer(15),
         ];
         let mut message = Vec::new();
         items.iter().for_each(|item| put(&mut message, item, false));
@@ -332,7 +362,7 @@ mod tests {
     proptest! {
         #[test]
         fn random_words_are_no_frame_or_one_within_them(
-            mut words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..24, (0u64..24, 0u64..99).prop_map(|(k, b)| k | b << 32)], 0..40)
+            mut words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..28, (0u64..28, 0u64..99).prop_map(|(k, b)| k | b << 32)], 0..40)
         ) {
             let mut left = words.len();
             let mut rest = &mut words[..];

@@ -1,0 +1,269 @@
+//! What is under way to a peer by each rail, and by which it is heard.
+//!
+//! ```text
+//!     half a second ago something was sent by a rail        a question goes by every rail
+//!     half a second ago the first answer has come           rails by which nothing has come since have missed the round
+//!     a rail has missed four rounds                         it is cut
+//! ```
+//!
+//! A peer that is stopped answers by no rail, so no rail of its is taken for cut: what tells of a silent host is the connection to where the ranks have met.
+
+/// How long nothing is asked, and how long after the first answer the others may come.
+const ROUND_NS: u64 = 500_000_000;
+/// Rounds that a rail has missed when it is taken for cut.
+const MISSES: u32 = 4;
+
+/// One rail to a peer.
+#[derive(Clone, Default)]
+struct PeerRail {
+    /// Bytes of writes that the peer has not said to have taken in.
+    under_way: usize,
+    /// The peer was greeted by it, and has greeted.
+    greeted: bool,
+    greets: bool,
+    /// When something was first sent by it after the last question that was answered by it.
+    unheard_since: Option<u64>,
+    /// Something was sent by it after the last question.
+    is_sent_again: bool,
+    /// Questions that the peer has answered by others, one after another.
+    missed: u32,
+    /// The peer's question, which is to be answered by it.
+    asked: Option<u64>,
+    /// What the provider says of the connection.
+    failure: Option<String>,
+}
+
+/// All rails to a peer.
+pub struct PeerRails {
+    all: Vec<PeerRail>,
+    /// The questions that were asked.
+    round: u64,
+    /// The last one is not over.
+    is_asking: bool,
+    /// When the first answer to it came.
+    answered_at: Option<u64>,
+    /// A bit for each rail by which the peer was heard since.
+    heard: u32,
+}
+
+/// What is to be done about a peer's rails.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Finding {
+    Nothing,
+    /// This question is to be asked by every rail.
+    Ask(u64),
+    /// This rail is cut.
+    Cut(usize),
+}
+
+impl PeerRails {
+    pub fn new(rails: usize) -> PeerRails {
+        let all = vec![PeerRail::default(); rails];
+        PeerRails { all, round: 0, is_asking: false, answered_at: None, heard: 0 }
+    }
+
+    /// Has the peer been greeted by each rail, and has greeted by each? A single rail is not greeted by.
+    pub fn are_open(&self) -> bool {
+        self.first_closed().is_none()
+    }
+
+    /// Returns the first rail by which nobody has greeted yet, and what the provider says of it.
+    pub fn first_closed(&self) -> Option<(usize, Option<&str>)> {
+        if self.all.len() <= 1 {
+            return None;
+        }
+        let closed = self.all.iter().position(|rail| !rail.greeted || !rail.greets);
+        closed.map(|at| (at, self.all[at].failure.as_deref()))
+    }
+
+    /// Returns the rails by which the peer has not been greeted.
+    pub fn ungreeted(&self) -> impl Iterator<Item = usize> {
+        (0..self.all.len()).filter(|&rail| !self.all[rail].greeted)
+    }
+
+    /// The peer was greeted by a rail.
+    pub fn greeted(&mut self, rail: usize) {
+        self.all[rail].greeted = true;
+    }
+
+    /// The peer has greeted by a rail.
+    pub fn greets(&mut self, rail: usize) {
+        self.all[rail].greets = true;
+    }
+
+    /// The provider says why a connection has failed.
+    pub fn failed(&mut self, rail: usize, why: String) {
+        let rail = &mut self.all[rail];
+        rail.failure = Some(why);
+        // It is tried again.
+        rail.greeted &= rail.greets;
+    }
+
+    /// Returns the rail with the fewest bytes under way; of several the first, so that what is small and alone stays on one.
+    pub fn lightest(&self) -> usize {
+        (0..self.all.len()).min_by_key(|&rail| self.all[rail].under_way).unwrap_or(0)
+    }
+
+    /// A write was posted.
+    pub fn wrote(&mut self, rail: usize, bytes: usize) {
+        self.all[rail].under_way += bytes;
+    }
+
+    /// The peer has taken in a write.
+    pub fn taken(&mut self, rail: usize, bytes: usize) {
+        self.all[rail].under_way -= bytes;
+        self.heard(rail);
+    }
+
+    /// Something was sent.
+    pub fn sent(&mut self, rail: usize, now: impl FnOnce() -> u64) {
+        if self.all.len() > 1 {
+            let rail = &mut self.all[rail];
+            rail.is_sent_again = true;
+            rail.unheard_since = rail.unheard_since.or_else(|| Some(now()));
+        }
+    }
+
+    /// The peer was heard by a rail.
+    pub fn heard(&mut self, rail: usize) {
+        self.all[rail].missed = 0;
+        self.heard |= 1 << rail;
+    }
+
+    /// The peer has answered a question by a rail.
+    pub fn answered(&mut self, rail: usize, round: u64, now: u64) {
+        self.heard(rail);
+        if self.is_asking && round == self.round {
+            self.answered_at.get_or_insert(now);
+            let rail = &mut self.all[rail];
+            rail.unheard_since = rail.is_sent_again.then_some(now);
+        }
+    }
+
+    /// The peer asks by a rail.
+    pub fn asks(&mut self, rail: usize, round: u64) {
+        self.all[rail].asked = Some(round);
+    }
+
+    /// Takes a rail by which an answer is owed, and the question.
+    pub fn take_owed(&mut self) -> Option<(usize, u64)> {
+        self.all.iter_mut().enumerate().find_map(|(at, rail)| Some((at, rail.asked.take()?)))
+    }
+
+    /// Is the peer to be heard by a rail yet?
+    pub fn is_unheard(&self) -> bool {
+        self.all.iter().any(|rail| rail.unheard_since.is_some())
+    }
+
+    /// Looks after the rails.
+    pub fn look(&mut self, now: u64) -> Finding {
+        if self.is_asking {
+            if self.answered_at.is_none_or(|at| now.saturating_sub(at) < ROUND_NS) {
+                return Finding::Nothing;
+            }
+            self.is_asking = false;
+            for (at, rail) in self.all.iter_mut().enumerate().filter(|(at, _)| self.heard >> at & 1 == 0) {
+                rail.missed += 1;
+                if rail.missed >= MISSES {
+                    return Finding::Cut(at);
+                }
+            }
+        }
+        let is_late =
+            |rail: &PeerRail| rail.unheard_since.is_some_and(|since| now.saturating_sub(since) >= ROUND_NS);
+        if !self.all.iter().any(is_late) {
+            return Finding::Nothing;
+        }
+        self.round += 1;
+        (self.is_asking, self.answered_at, self.heard) = (true, None, 0);
+        self.all.iter_mut().for_each(|rail| rail.is_sent_again = false);
+        Finding::Ask(self.round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers questions by some rails until a rail is found cut, or a time is over.
+    fn found(answers: &[usize], also_heard: Option<usize>) -> Option<(usize, u64)> {
+        let mut rails = PeerRails::new(3);
+        (0..3).for_each(|rail| rails.sent(rail, || 0));
+        for now in (0..10_000_000_000).step_by(100_000_000) {
+            match rails.look(now) {
+                Finding::Nothing => {}
+                Finding::Ask(round) => {
+                    answers.iter().for_each(|&rail| rails.answered(rail, round, now));
+                    also_heard.into_iter().for_each(|rail| rails.heard(rail));
+                    // An answer to another question is none.
+                    rails.answered(0, round + 7, now + 1);
+                }
+                Finding::Cut(rail) => return Some((rail, now)),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_rail_is_cut_when_the_peer_answers_by_others_only() {
+        let (rail, at) = found(&[0, 2], None).unwrap();
+        assert!(rail == 1 && at <= 2_700_000_000, "{rail} {at}");
+        assert_eq!(
+            found(&[1, 2], None).map(|(rail, _)| rail),
+            None,
+            "an answer to another question was heard"
+        );
+        assert_eq!(found(&[0, 2], Some(1)), None, "heard by something else");
+        assert_eq!(found(&[0, 1, 2], None), None);
+    }
+
+    #[test]
+    fn a_peer_that_answers_by_none_is_stopped_and_no_rail_cut() {
+        let mut rails = PeerRails::new(2);
+        (0..2).for_each(|rail| rails.sent(rail, || 0));
+        assert_eq!(rails.look(ROUND_NS - 1), Finding::Nothing);
+        assert_eq!(rails.look(ROUND_NS), Finding::Ask(1));
+        assert_eq!(rails.look(100 * ROUND_NS), Finding::Nothing);
+        rails.answered(0, 1, 100 * ROUND_NS);
+        assert_eq!(rails.look(101 * ROUND_NS), Finding::Ask(2), "one round was missed");
+        rails.answered(1, 2, 101 * ROUND_NS);
+        rails.answered(0, 2, 101 * ROUND_NS);
+        assert_eq!(rails.look(102 * ROUND_NS), Finding::Nothing);
+        assert!(!rails.is_unheard());
+        // What is sent between a question and its answer is asked about again.
+        rails.sent(1, || 103 * ROUND_NS);
+        assert_eq!(rails.look(104 * ROUND_NS), Finding::Ask(3));
+        rails.sent(1, || 104 * ROUND_NS);
+        (0..2).for_each(|rail| rails.answered(rail, 3, 104 * ROUND_NS));
+        assert_eq!(rails.look(105 * ROUND_NS), Finding::Ask(4));
+    }
+
+    #[test]
+    fn writes_go_by_the_rail_with_the_fewest_bytes_under_way() {
+        let mut rails = PeerRails::new(2);
+        assert_eq!(rails.lightest(), 0);
+        rails.wrote(0, 100);
+        assert_eq!(rails.lightest(), 1);
+        rails.wrote(1, 150);
+        assert_eq!(rails.lightest(), 0);
+        rails.taken(1, 150);
+        assert_eq!(rails.lightest(), 1);
+    }
+
+    #[test]
+    fn rails_are_open_when_both_sides_have_greeted_by_each() {
+        assert!(PeerRails::new(1).are_open());
+        let mut rails = PeerRails::new(2);
+        for rail in [0, 1] {
+            assert_eq!(rails.first_closed(), Some((rail, None)));
+            rails.greeted(rail);
+            rails.greets(rail);
+        }
+        assert!(rails.are_open() && rails.ungreeted().next().is_none());
+        let mut refused = PeerRails::new(2);
+        refused.greeted(0);
+        refused.failed(0, "refused".into());
+        assert_eq!(refused.first_closed(), Some((0, Some("refused"))));
+        assert_eq!(refused.ungreeted().next(), Some(0));
+    }
+}

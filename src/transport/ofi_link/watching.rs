@@ -1,0 +1,109 @@
+//! Several rails of a link: peers are greeted by each before anything else is sent, and asked by each when one is silent.
+
+use super::peer_rails::Finding;
+use super::rails::{Rails, text};
+use super::wire::{self, HEADER, Item};
+use super::{FarPeer, Others};
+use crate::error::{Error, Result};
+use crate::sys::clock;
+use crate::types::Rank;
+use std::time::Duration;
+
+/// The time between two looks at rails.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Others {
+    /// Returns how long nobody has to look after rails.
+    pub(super) fn until_look(&self) -> Duration {
+        let is_unheard = |peer: &FarPeer| !peer.is_gone() && peer.rails.is_unheard();
+        let looks = self.interfaces.len() > 1 && self.peers.iter().flatten().any(is_unheard);
+        if looks { LOOK } else { Duration::MAX }
+    }
+
+    /// Returns a rail to a rank for sentences, as " by eth0 (10.0.0.1 here, 10.0.0.2 there)"; empty if there is one only.
+    pub(super) fn by_rail(&self, rank: Rank, rail: usize) -> String {
+        let there = self.peers[rank as usize].as_ref().and_then(|peer| peer.address.rails.get(rail));
+        match (there, self.interfaces.get(rail)) {
+            (Some(there), Some(here)) if self.interfaces.len() > 1 => format!(" by {}", text(here, there.at)),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns " on HOST" for a rank.
+    pub(super) fn on_host(&self, rank: Rank) -> String {
+        let peer = self.peers[rank as usize].as_ref().filter(|peer| !peer.address.host.is_empty());
+        peer.map_or(String::new(), |peer| format!(" on {}", peer.address.host))
+    }
+
+    /// Greets a peer by each rail, if there are several. False: it has not greeted by each yet.
+    pub(super) fn greet(&mut self, rails: &mut Rails, to: Rank) -> Result<bool> {
+        let (rank, patience_ns) = (self.rank, self.patience_ns);
+        let Some(peer) = self.peer(to).filter(|peer| !peer.rails.are_open() && !peer.is_gone()) else {
+            return Ok(true);
+        };
+        for rail in Vec::from_iter(peer.rails.ungreeted()) {
+            if say_by(rails, rail, peer, rank, &Item::Hello)? {
+                peer.rails.greeted(rail);
+            }
+        }
+        let Some((rail, failure)) = peer.rails.first_closed() else { return Ok(true) };
+        let failure = failure.map_or(String::new(), |why| format!(" ({why})"));
+        let by = self.by_rail(to, rail);
+        self.is_waiting = true;
+        if let Some(peer) = self.peer(to) {
+            let is_lost = peer.gives_up(patience_ns, || format!("to it{by}{failure}"));
+            self.is_lost |= is_lost;
+        }
+        Ok(false)
+    }
+
+    /// Answers what peers have asked, and asks those that are silent by a rail.
+    pub(super) fn watch_rails(&mut self, rails: &mut Rails) -> Result<()> {
+        let rank = self.rank;
+        if std::mem::take(&mut self.owes_answers) {
+            for peer in self.peers.iter_mut().flatten() {
+                while let Some((rail, round)) = peer.rails.take_owed() {
+                    // An answer that the provider has no room for is one that the peer asks for again.
+                    say_by(rails, rail, peer, rank, &Item::Answer(round))?;
+                }
+            }
+        }
+        let now = clock::now_ns();
+        if now < self.next_look_ns {
+            return Ok(());
+        }
+        self.next_look_ns = now + LOOK.as_nanos() as u64;
+        for to in 0..self.peers.len() as Rank {
+            let Some(peer) = self.peer(to).filter(|peer| peer.rails.are_open() && !peer.is_gone()) else {
+                continue;
+            };
+            match peer.rails.look(now) {
+                Finding::Nothing => {}
+                Finding::Ask(round) => {
+                    for rail in 0..rails.len() {
+                        say_by(rails, rail, peer, rank, &Item::Question(round))?;
+                    }
+                }
+                Finding::Cut(rail) => return Err(self.cut(to, rail)),
+            }
+        }
+        Ok(())
+    }
+
+    fn cut(&self, to: Rank, rail: usize) -> Error {
+        Error::remote(format!(
+            "rank {to}{} is not heard any more{}, but by other interfaces: that network is cut; mend it, or leave the interface out of \
+             PENNY_NET_IFACES, and make a new communicator",
+            self.on_host(to),
+            self.by_rail(to, rail)
+        ))
+    }
+}
+
+/// Sends something to a peer by a rail. False: not now.
+fn say_by(rails: &mut Rails, rail: usize, peer: &FarPeer, from: Rank, item: &Item<'_>) -> Result<bool> {
+    let mut words = Vec::with_capacity(HEADER + 2);
+    words.extend(peer.header(from).words());
+    wire::put(&mut words, item, false);
+    rails[rail].send(peer.id, &words)
+}
