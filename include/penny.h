@@ -750,6 +750,12 @@ pennyResult_t pennySetProgress(pennyProgress_t progress,
 // uniqueId: written on success.
 pennyResult_t pennyGetUniqueId(pennyUniqueId *uniqueId);
 
+// Creates an id whose ranks may be on several hosts, as pennyGetUniqueId does where PENNY_NET or PENNY_HOST_ID is set or the
+// launcher tells of several hosts. The ranks meet over TCP.
+//
+// uniqueId: written on success.
+pennyResult_t pennyGetUniqueIdHosts(pennyUniqueId *uniqueId);
+
 // Joins the communicator that commId names. Returns when all ranks have joined, or at the deadline (pennyTimeout) with
 // a sentence that names the missing ranks. A duplicate rank, a different nranks or a different version of the library
 // fails the call on every rank.

@@ -115,16 +115,15 @@ static inline pennyResult_t pennyMPISplit_(const pennyMPICall_ *call, MPI_Comm *
     return pennyMPICheck_(call, "MPI_Comm_split_type", error);
 }
 
-// Reads how many of the ranks are on this rank's host, and whether rank 0 is not. Where MPI fails on one rank the others must not
-// wait for it, so between the split and pennyMPIAgree_ there is no other collective call.
-static inline pennyResult_t pennyMPISurvey_(const pennyMPICall_ *call, int *here, int *away) {
+// Reads whether rank 0 is not on this rank's host. Where MPI fails on one rank the others must not wait for it, so between the split
+// and pennyMPIAgree_ there is no other collective call.
+static inline pennyResult_t pennyMPISurvey_(const pennyMPICall_ *call, int *away) {
     MPI_Comm host;
     MPI_Group all = MPI_GROUP_NULL, near = MPI_GROUP_NULL;
     int zero = 0, place = MPI_UNDEFINED, error;
     pennyResult_t result = pennyMPISplit_(call, &host);
     if (result != pennySuccess) return result;
-    error = MPI_Comm_size(host, here);
-    if (error == MPI_SUCCESS) error = MPI_Comm_group(call->comm, &all);
+    error = MPI_Comm_group(call->comm, &all);
     if (error == MPI_SUCCESS) error = MPI_Comm_group(host, &near);
     if (error == MPI_SUCCESS) error = MPI_Group_translate_ranks(all, 1, &zero, near, &place);
     *away = error == MPI_SUCCESS && place == MPI_UNDEFINED;
@@ -135,14 +134,14 @@ static inline pennyResult_t pennyMPISurvey_(const pennyMPICall_ *call, int *here
     return result;
 }
 
-// Lets all ranks know what any of them has found, so that all go on or none. A rank keeps the sentence of its own failure.
-static inline pennyResult_t pennyMPIAgree_(const pennyMPICall_ *call, const pennyComm_t *comm, pennyResult_t mine,
-                                           int here, int away) {
+// Lets all ranks know what any of them has found, so that all go on or none. A rank keeps the sentence of its own failure. away: this
+// rank is not on the host of rank 0; afterwards, whether any is not.
+static inline pennyResult_t pennyMPIAgree_(const pennyMPICall_ *call, const pennyComm_t *comm, pennyResult_t mine, int *away) {
     // The ranks with a finding, then the first rank with it.
     int found[3], first[3], error;
     found[0] = mine != pennySuccess ? call->rank : INT_MAX;
     found[1] = comm == NULL ? call->rank : INT_MAX;
-    found[2] = away ? call->rank : INT_MAX;
+    found[2] = *away ? call->rank : INT_MAX;
     error = MPI_Allreduce(found, first, 3, MPI_INT, MPI_MIN, call->comm);
     if (mine != pennySuccess) return mine;
     if (error != MPI_SUCCESS) return pennyMPICheck_(call, "MPI_Allreduce", error);
@@ -154,23 +153,17 @@ static inline pennyResult_t pennyMPIAgree_(const pennyMPICall_ *call, const penn
         return pennyMPIFail_(pennyInvalidArgument, "%s: comm is NULL on rank %d of %s; pass the address of a pennyComm_t",
                              call->function, first[1], call->name);
     }
-    if (first[2] != INT_MAX) {
-        return pennyMPIFail_(pennyInvalidUsage,
-                             "%s: mpiComm has ranks on several hosts: rank %d is not on the host of rank 0, and the host of rank "
-                             "%d has %d of the %d ranks; pennyCommInitMPIHost joins the ranks of each host, and a unique id that "
-                             "rank 0 has made with PENNY_NET=tcp and passed by MPI_Bcast joins all (pennyCommInitRank)",
-                             call->function, first[2], call->rank, here, call->ranks);
-    }
+    *away = first[2] != INT_MAX;
     return pennySuccess;
 }
 
-// Joins the ranks, which are on one host and have agreed to.
-static inline pennyResult_t pennyMPIJoin_(const pennyMPICall_ *call, pennyComm_t *comm, const pennyConfig_t *config) {
+// Joins the ranks, which have agreed to. hosts: they may be on several.
+static inline pennyResult_t pennyMPIJoin_(const pennyMPICall_ *call, pennyComm_t *comm, const pennyConfig_t *config, int hosts) {
     pennyMPIInvitation_ invitation;
     pennyResult_t result;
     memset(&invitation, 0, sizeof invitation);
     if (call->rank == 0) {
-        invitation.result = (int)pennyGetUniqueId(&invitation.id);
+        invitation.result = (int)(hosts ? pennyGetUniqueIdHosts(&invitation.id) : pennyGetUniqueId(&invitation.id));
         if (invitation.result != (int)pennySuccess) {
             snprintf(invitation.sentence, sizeof invitation.sentence, "%s", pennyGetLastError(NULL));
         }
@@ -197,7 +190,8 @@ static inline const char *pennyMPIGetLastError(void) {
 }
 
 // Makes a communicator of the ranks of mpiComm, in their order: rank i there is rank i here. All ranks of mpiComm call it, in one
-// order with their collective calls on mpiComm. Each call makes another communicator, also of the same ranks.
+// order with their collective calls on mpiComm. Each call makes another communicator, also of the same ranks. They may be on several
+// hosts, on which libfabric is installed then (docs/hosts.md); no variable need be set.
 //
 // comm: written on success, and with pennyInProgress; the caller owns it until pennyCommDestroy or pennyCommAbort, which may also
 // be called after MPI_Finalize.
@@ -208,7 +202,8 @@ static inline const char *pennyMPIGetLastError(void) {
 //
 //     pennyInvalidArgument   mpiComm is MPI_COMM_NULL or an intercommunicator: this rank returns at once. Or comm is NULL on one
 //                            rank: all return this.
-//     pennyInvalidUsage      the ranks are on several hosts, that is, MPI_COMM_TYPE_SHARED divides them: all return this.
+//     pennyInvalidUsage      the ranks are on several hosts, that is, MPI_COMM_TYPE_SHARED divides them, and PENNY_NET is `off` on
+//                            rank 0: all return this.
 //     pennySystemError       a function of MPI has failed on one rank, and the error handler of mpiComm returns. MPI's default
 //                            handler ends the program instead.
 //     others                 that of pennyGetUniqueId on rank 0: all return this. Those of pennyCommInitRankConfig.
@@ -217,12 +212,12 @@ static inline const char *pennyMPIGetLastError(void) {
 // sentence if they cannot.
 static inline pennyResult_t pennyCommInitMPI(pennyComm_t *comm, MPI_Comm mpiComm, const pennyConfig_t *config) {
     pennyMPICall_ call = {"pennyCommInitMPI", mpiComm, "mpiComm", -1, 0};
-    int here = 0, away = 0;
+    int away = 0;
     pennyResult_t result = pennyMPIAdmit_(&call);
     if (result != pennySuccess) return result;
-    result = pennyMPISurvey_(&call, &here, &away);
-    result = pennyMPIAgree_(&call, comm, result, here, away);
-    return result != pennySuccess ? result : pennyMPIJoin_(&call, comm, config);
+    result = pennyMPISurvey_(&call, &away);
+    result = pennyMPIAgree_(&call, comm, result, &away);
+    return result != pennySuccess ? result : pennyMPIJoin_(&call, comm, config, away);
 }
 
 // Makes a communicator of those ranks of mpiComm that are on the caller's host, in their order. All ranks of mpiComm call it. If
@@ -233,17 +228,18 @@ static inline pennyResult_t pennyCommInitMPI(pennyComm_t *comm, MPI_Comm mpiComm
 // hostComm: written on success, and with pennyInProgress: an MPI communicator of the same ranks in the same order, which the caller
 // owns until MPI_Comm_free. NULL on all ranks of a host: none is wanted. c-examples/13_mpi sums over several hosts with it.
 //
-// Results: those of pennyCommInitMPI, except that several hosts are no error.
+// Results: those of pennyCommInitMPI.
 static inline pennyResult_t pennyCommInitMPIHost(pennyComm_t *comm, MPI_Comm *hostComm, MPI_Comm mpiComm,
                                                  const pennyConfig_t *config) {
     pennyMPICall_ all = {"pennyCommInitMPIHost", mpiComm, "mpiComm", -1, 0};
     pennyMPICall_ call = {"pennyCommInitMPIHost", MPI_COMM_NULL, "the host", -1, 0};
+    int away = 0;
     pennyResult_t result = pennyMPIAdmit_(&all);
     if (result != pennySuccess) return result;
     result = pennyMPISplit_(&all, &call.comm);
-    result = pennyMPIAgree_(&all, comm, result, 0, 0);
+    result = pennyMPIAgree_(&all, comm, result, &away);
     if (result == pennySuccess) result = pennyMPIAdmit_(&call);
-    if (result == pennySuccess) result = pennyMPIJoin_(&call, comm, config);
+    if (result == pennySuccess) result = pennyMPIJoin_(&call, comm, config, 0);
     if (hostComm != NULL && (result == pennySuccess || result == pennyInProgress)) {
         *hostComm = call.comm;
         return result;

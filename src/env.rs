@@ -147,7 +147,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_SECRET",
         kind: "text",
-        about: "what only the ranks of a job on several hosts know, 16 or more characters; unset: `penny run --hosts` makes one",
+        about: "what only the ranks of a job on several hosts know, 16 or more characters; unset: `penny run --hosts`, or rank 0 under mpirun, makes one",
     },
     Variable {
         name: "PENNY_HOST_ID",

@@ -77,11 +77,28 @@ static void a_configuration_is_taken_checked_and_may_be_null(void) {
     OK(pennyCommDestroy(comm));
 }
 
+static void an_id_for_several_hosts_serves_one_as_well(void) {
+    pennyComm_t comm;
+    pennyUniqueId id;
+    if (rank == 0) {
+        OK(pennyGetUniqueIdHosts(&id));
+        post_bytes("hosts", &id, sizeof id);
+    }
+    await_bytes("hosts", &id, sizeof id);
+    OK(pennyCommInitRank(&comm, ranks, id, rank));
+    CHECK_INT(sum_over(comm), ranks * (ranks - 1) / 2);
+    OK(pennyCommDestroy(comm));
+}
+
 static void wrong_arguments_of_init_are_refused(void) {
     pennyComm_t comm = made_up;
     pennyUniqueId id;
     OK(pennyGetUniqueId(&id));
     FAILS(pennyInvalidArgument, "uniqueId is NULL", pennyGetUniqueId(NULL));
+    FAILS(pennyInvalidArgument, "uniqueId is NULL", pennyGetUniqueIdHosts(NULL));
+    setenv("PENNY_NET", "off", 1);
+    FAILS(pennyInvalidUsage, "PENNY_NET is `off`", pennyGetUniqueIdHosts(&id));
+    unsetenv("PENNY_NET");
     FAILS(pennyInvalidArgument, "comm is NULL", pennyCommInitRank(NULL, 1, id, 0));
     FAILS(pennyInvalidArgument, "nranks", pennyCommInitRank(&comm, 0, id, 0));
     FAILS(pennyInvalidArgument, "nranks", pennyCommInitRank(&comm, -1, id, 0));

@@ -1,5 +1,7 @@
 //! The processes above this one, from /proc: what identifies a job whose launcher says nothing about it.
 
+use crate::sys::process;
+
 /// One line of ancestors never gets longer than this; a loop cannot arise, but /proc is read while it changes.
 const DEEPEST: usize = 64;
 
@@ -28,21 +30,39 @@ impl Process {
 
 /// Returns the nearest process above this one that has one of these names, as text that no other process of this machine has.
 pub fn nearest(names: &[&str]) -> Option<String> {
-    climb(names, std::os::unix::process::parent_id(), &|pid| {
-        let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    })
+    climb(names, std::os::unix::process::parent_id(), &stat)
 }
 
-fn climb(names: &[&str], mut pid: u32, stat: &dyn Fn(u32) -> Option<String>) -> Option<String> {
-    for _ in 0..DEEPEST {
-        let process = Process::parse(&stat(pid)?)?;
-        if names.iter().any(|n| *n == process.name) {
-            return Some(format!("{} {pid} {}", process.name, process.start));
-        }
-        pid = process.parent;
-    }
-    None
+fn climb(names: &[&str], pid: u32, stat: &dyn Fn(u32) -> Option<String>) -> Option<String> {
+    let found = above(pid, stat).find(|(_, process)| names.iter().any(|n| *n == process.name))?;
+    let (pid, process) = found;
+    Some(format!("{} {pid} {}", process.name, process.start))
+}
+
+/// Returns the line of processes that begins with `pid`, each the parent of the one before.
+fn above(pid: u32, stat: &dyn Fn(u32) -> Option<String>) -> impl Iterator<Item = (u32, Process)> {
+    let of = |pid: u32| Some((pid, Process::parse(&stat(pid)?)?));
+    std::iter::successors(of(pid), move |(_, process)| of(process.parent)).take(DEEPEST)
+}
+
+/// Returns the processes above this one, the parent first.
+fn ancestors() -> Vec<u32> {
+    above(std::os::unix::process::parent_id(), &stat).map(|(pid, _)| pid).collect()
+}
+
+/// Tells whether a process is above this one.
+pub fn is_above(pid: u32) -> bool {
+    ancestors().contains(&pid)
+}
+
+/// Returns the file with a name that begins so, which the nearest process above this one has loaded that has any.
+pub fn mapped_file(name: &str) -> Option<String> {
+    ancestors().iter().find_map(|pid| process::mapped_file(&pid.to_string(), name))
+}
+
+fn stat(pid: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -84,5 +104,6 @@ mod tests {
         let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
         let found = nearest(&[name.trim_end()]).unwrap();
         assert!(found.starts_with(&format!("{} {parent} ", name.trim_end())), "{found}");
+        assert!(is_above(parent) && !is_above(std::process::id()));
     }
 }

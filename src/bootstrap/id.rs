@@ -80,6 +80,11 @@ fn encode(door: &Door, serial: u64, secret: &Secret) -> UniqueId {
 
 /// Makes an id for ranks that may be on several hosts; this process serves their meeting over TCP.
 pub fn create_id_for_hosts() -> Result<UniqueId> {
+    if place::is_off() {
+        return Err(Error::usage(
+            "an id for ranks on several hosts is wanted, but PENNY_NET is `off`; unset it, or start all ranks on one host",
+        ));
+    }
     let secret = Secret(random());
     Ok(encode_for_hosts(&place::expect(secret)?, &secret))
 }

@@ -15,8 +15,11 @@
 //! names that anybody may have set, so a launcher that is sure of itself goes before them; Slurm does not, because
 //! batch scripts set them under it on purpose.
 
+mod jobs;
+
 use super::network::place::HostsPlace;
-use super::{DerivedPlace, MeetingPlace};
+use super::published::KeyValueSpace;
+use super::{DerivedPlace, MeetingPlace, PublishedPlace};
 use crate::bootstrap::ancestry;
 use crate::error::{Error, Result};
 use crate::hash::fnv128;
@@ -43,7 +46,7 @@ pub struct Launched {
 }
 
 /// The port after which the ranks of several hosts meet, where the launcher names none.
-const DEFAULT_PORT: u32 = 29_500;
+const DEFAULT_PORT: u16 = 29_500;
 
 /// Does a launcher say that the ranks run on several hosts?
 pub fn tells_of_several_hosts() -> bool {
@@ -89,7 +92,7 @@ pub fn read(
     let job = (row.read)(&env)?;
     job.check(row.name)?;
     let place = match job.is_on_several_hosts() || nonempty("PENNY_HOST_ID").is_some() {
-        true => MeetingPlace::Hosts(job.place_of_hosts(&env, series)?),
+        true => job.place_of_hosts(&env, series)?,
         false => MeetingPlace::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
     };
     Ok(Launched {
@@ -119,18 +122,22 @@ const LAUNCHERS: &[Launcher] = &[
     Launcher {
         name: "penny run",
         recognised: |has| has("PENNY_JOB_ID") || has("PENNY_RANK"),
-        read: penny_run,
+        read: jobs::penny_run,
     },
-    Launcher { name: "torchrun", recognised: |has| has("TORCHELASTIC_RUN_ID"), read: torchrun },
-    Launcher { name: "Open MPI's mpirun", recognised: |has| has("OMPI_COMM_WORLD_RANK"), read: open_mpi },
+    Launcher { name: "torchrun", recognised: |has| has("TORCHELASTIC_RUN_ID"), read: jobs::torchrun },
+    Launcher {
+        name: "Open MPI's mpirun",
+        recognised: |has| has("OMPI_COMM_WORLD_RANK"),
+        read: jobs::open_mpi,
+    },
     Launcher {
         name: "MPICH's or Intel MPI's mpiexec",
         // Slurm's PMI-2 plugin sets PMI_RANK too, but not hydra's local count.
         recognised: |has| has("PMI_RANK") && (has("MPI_LOCALNRANKS") || !has("SLURM_PROCID")),
-        read: hydra,
+        read: jobs::hydra,
     },
-    Launcher { name: "env://", recognised: |has| has("RANK") && has("WORLD_SIZE"), read: torchrun },
-    Launcher { name: "Slurm's srun", recognised: |has| has("SLURM_PROCID"), read: slurm },
+    Launcher { name: "env://", recognised: |has| has("RANK") && has("WORLD_SIZE"), read: jobs::torchrun },
+    Launcher { name: "Slurm's srun", recognised: |has| has("SLURM_PROCID"), read: jobs::slurm },
 ];
 
 /// The information of a launcher, before it is checked.
@@ -146,6 +153,8 @@ struct Job {
     global: usize,
     /// What the launcher has told the ranks of this job alone.
     secret: Option<String>,
+    /// How rank 0 can tell the others something through the launcher.
+    space: Option<KeyValueSpace>,
 }
 
 impl Job {
@@ -164,8 +173,8 @@ impl Job {
         self.local_size.is_some_and(|n| n < self.nranks) || self.hosts.is_some_and(|n| n > 1)
     }
 
-    /// Returns where the ranks of several hosts meet.
-    fn place_of_hosts(&self, env: &Env<'_>, series: u64) -> Result<HostsPlace> {
+    /// Returns where the ranks of several hosts meet. What the user does not tell, rank 0 publishes if the launcher passes it on.
+    fn place_of_hosts(&self, env: &Env<'_>, series: u64) -> Result<MeetingPlace> {
         let (launcher, nranks) = (env.launcher, self.nranks);
         if (env.lookup)("PENNY_NET").as_deref() == Some("off") {
             return Err(Error::usage(format!(
@@ -174,29 +183,41 @@ impl Job {
                 self.local_size.map_or(String::new(), |n| format!(" ({n} on this one)"))
             )));
         }
-        let Some(secret) = self.secret.clone().or_else(|| (env.lookup)("PENNY_SECRET")) else {
-            return Err(Error::usage(format!(
-                "{launcher} runs {nranks} ranks on more than one host, and nothing that it tells them is secret: set PENNY_SECRET to the \
-                 same 16 or more random characters on all ranks (e.g. `openssl rand -hex 16`), start them with `penny run --hosts`, \
-                 or pass a unique id to pennyCommInitRank"
-            )));
-        };
-        if secret.len() < 16 {
+        let secret = self.secret.clone().or_else(|| (env.lookup)("PENNY_SECRET"));
+        if secret.as_ref().is_some_and(|secret| secret.len() < 16) {
             return Err(Error::usage(
                 "PENNY_SECRET has fewer than 16 characters, so that it could be guessed; set it to a longer random text, the same on \
                  all ranks (e.g. `openssl rand -hex 16`)",
             ));
         }
-        let master = (env.lookup)("MASTER_ADDR").ok_or_else(|| {
-            Error::usage(format!(
+        let port = |port| {
+            let wrong = |_| Error::usage(format!("MASTER_PORT is {port}; ports end at 65535"));
+            u16::try_from(port).map_err(wrong)
+        };
+        let port = env.optional("MASTER_PORT")?.map(port).transpose()?;
+        let (master, identity) = ((env.lookup)("MASTER_ADDR"), &self.identity[..self.global]);
+        match (secret, master, self.space) {
+            (Some(secret), Some(master), _) => {
+                let master = (master.as_str(), port.unwrap_or(DEFAULT_PORT));
+                HostsPlace::new(master, secret.as_bytes(), identity, series).map(MeetingPlace::Hosts)
+            }
+            (secret, master, Some(space)) => Ok(MeetingPlace::Published(PublishedPlace {
+                space,
+                master: (master, port),
+                secret,
+                identity: identity.to_vec(),
+                series,
+            })),
+            (None, _, None) => Err(Error::usage(format!(
+                "{launcher} runs {nranks} ranks on more than one host, and nothing that it tells them is secret: set PENNY_SECRET to the \
+                 same 16 or more random characters on all ranks (e.g. `openssl rand -hex 16`), start them with `penny run --hosts`, \
+                 or pass a unique id to pennyCommInitRank"
+            ))),
+            (_, None, None) => Err(Error::usage(format!(
                 "{launcher} runs {nranks} ranks on more than one host, and MASTER_ADDR is not set: set it to a name or an address of the \
                  host of rank 0, the same on all ranks"
-            ))
-        })?;
-        let port = env.optional("MASTER_PORT")?.unwrap_or(DEFAULT_PORT);
-        let port = u16::try_from(port)
-            .map_err(|_| Error::usage(format!("MASTER_PORT is {port}; ports end at 65535")))?;
-        HostsPlace::new((&master, port), secret.as_bytes(), &self.identity[..self.global], series)
+            ))),
+        }
     }
 }
 
@@ -233,128 +254,16 @@ impl Env<'_> {
         (self.lookup)(name).map(|_| self.number(name)).transpose()
     }
 
+    /// Tells whether the launcher serves PMIx.
+    fn pmix(&self) -> Option<KeyValueSpace> {
+        let names = ["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI2"];
+        names.iter().all(|name| (self.lookup)(name).is_some()).then_some(KeyValueSpace::Pmix)
+    }
+
     /// Returns the first of these that is set.
     fn first_of(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|n| (self.lookup)(n))
     }
-}
-
-fn penny_run(env: &Env<'_>) -> Result<Job> {
-    let id = env.text("PENNY_JOB_ID")?;
-    if id.len() != 32 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(Error::usage(format!(
-            "PENNY_JOB_ID is {id:?}, not 32 hexadecimal digits; `penny run` sets it, so let nothing else change it"
-        )));
-    }
-    let nranks = env.number("PENNY_WORLD_SIZE")?;
-    Ok(Job {
-        rank: env.number("PENNY_RANK")?,
-        nranks,
-        local_rank: env.optional("PENNY_LOCAL_RANK")?,
-        local_size: Some(env.optional("PENNY_LOCAL_SIZE")?.unwrap_or(nranks)),
-        hosts: None,
-        identity: vec![id.to_ascii_lowercase()],
-        global: 1,
-        secret: Some(id.to_ascii_lowercase()),
-    })
-}
-
-/// torchrun, and users who set the same variables by hand. `LOCAL_RANK` may be 0 on every worker, so it is only passed on.
-fn torchrun(env: &Env<'_>) -> Result<Job> {
-    let optional =
-        ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"].map(|n| (env.lookup)(n).unwrap_or_default());
-    let mut identity = vec![env.text("MASTER_ADDR")?, env.text("MASTER_PORT")?];
-    identity.extend(optional);
-    Ok(Job {
-        rank: env.number("RANK")?,
-        nranks: env.number("WORLD_SIZE")?,
-        local_rank: env.optional("LOCAL_RANK")?,
-        local_size: env.optional("LOCAL_WORLD_SIZE")?,
-        hosts: env.optional("GROUP_WORLD_SIZE")?,
-        global: identity.len(),
-        identity,
-        secret: None,
-    })
-}
-
-fn open_mpi(env: &Env<'_>) -> Result<Job> {
-    let names = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"];
-    let job = env.first_of(&names).ok_or_else(|| {
-        Error::usage(format!(
-            "none of {} is set, so nothing tells this job from another one; hand {}'s whole environment on to every \
-             rank, or use `penny run -n N`",
-            names.join(", "),
-            env.launcher
-        ))
-    })?;
-    // Version 4 numbers its jobs with few bits; the server's address and the job's random key make them distinct.
-    let more = ["PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_precondition_transports"];
-    let mut identity = vec![job];
-    identity.extend(more.map(|n| (env.lookup)(n).unwrap_or_default()));
-    Ok(Job {
-        rank: env.number("OMPI_COMM_WORLD_RANK")?,
-        nranks: env.number("OMPI_COMM_WORLD_SIZE")?,
-        local_rank: env.optional("OMPI_COMM_WORLD_LOCAL_RANK")?,
-        local_size: env.optional("OMPI_COMM_WORLD_LOCAL_SIZE")?,
-        hosts: None,
-        identity,
-        // The servers' addresses differ from host to host.
-        global: 1,
-        secret: None,
-    })
-}
-
-/// The process managers that speak PMI. MPICH's names its job nowhere, but every rank of a host has the same proxy above it.
-fn hydra(env: &Env<'_>) -> Result<Job> {
-    let proxies = ["hydra_pmi_proxy", "mpiexec.hydra", "mpiexec.gforker", "mpiexec", "mpirun"];
-    let uuid = env.first_of(&["I_MPI_HYDRA_UUID"]);
-    // A proxy is of one host.
-    let global = usize::from(uuid.is_some());
-    let identity = uuid.or_else(|| (env.ancestor)(&proxies)).ok_or_else(|| {
-        Error::usage(
-            "PMI_RANK is set, but no process above this one is mpiexec or its proxy, so nothing tells this job from \
-             another one; start the ranks from mpiexec without a daemon or a PID namespace between, or use `penny run \
-             -n N`",
-        )
-    })?;
-    Ok(Job {
-        rank: env.number("PMI_RANK")?,
-        nranks: env.number("PMI_SIZE")?,
-        local_rank: env.optional("MPI_LOCALRANKID")?,
-        local_size: env.optional("MPI_LOCALNRANKS")?,
-        hosts: None,
-        identity: vec![identity],
-        global,
-        secret: None,
-    })
-}
-
-fn slurm(env: &Env<'_>) -> Result<Job> {
-    let job = env.first_of(&["SLURM_JOB_ID", "SLURM_JOBID"]);
-    let step = env.first_of(&["SLURM_STEP_ID", "SLURM_STEPID"]);
-    let (Some(job), Some(step)) = (job, step) else {
-        return Err(Error::usage(
-            "SLURM_PROCID is set, but SLURM_JOB_ID or SLURM_STEP_ID is not: the program seems to run in the batch \
-             script itself; start it with `srun`, or with `penny run -n N`",
-        ));
-    };
-    let tasks =
-        if (env.lookup)("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
-    let nranks = env.number(tasks)?;
-    let hosts = match env.optional("SLURM_STEP_NUM_NODES")? {
-        Some(n) => Some(n),
-        None => env.optional("SLURM_NNODES")?,
-    };
-    Ok(Job {
-        rank: env.number("SLURM_PROCID")?,
-        nranks,
-        local_rank: env.optional("SLURM_LOCALID")?,
-        local_size: hosts.filter(|n| *n == 1).map(|_| nranks),
-        hosts,
-        identity: vec![job, step],
-        global: 2,
-        secret: None,
-    })
 }
 
 fn nobody(has: &Has<'_>) -> Error {

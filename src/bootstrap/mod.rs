@@ -16,8 +16,8 @@
 //! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
 //! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
 //!
-//! `client` knocks by an `invitation` (or has its `excuses`), `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `id` makes ids and
-//! [`launcher`] finds out from the environment who we are and where to meet.
+//! `client` knocks by an `invitation` (or has its `excuses`), `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `id` makes ids,
+//! [`launcher`] finds out from the environment who we are and where to meet, and `published` what rank 0 has told through the launcher.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ mod id;
 mod invitation;
 pub mod launcher;
 mod network;
+mod published;
 mod rank_connection;
 mod rendezvous;
 mod server;
@@ -47,11 +48,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 pub use attendance::{Attendance, Heard};
 pub use frame::MAX_INFO;
-pub use id::create_id;
-#[cfg(feature = "internals")]
-pub use id::create_id_for_hosts;
+pub use id::{create_id, create_id_for_hosts};
 use invitation::{Door, Invitation};
 pub use network::place::{HostsPlace, provider, rails, reachable, this_host};
+pub use published::PublishedPlace;
 pub use who::Who;
 
 /// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It
@@ -69,6 +69,8 @@ pub enum MeetingPlace {
     Derived(DerivedPlace),
     /// The same for a job whose ranks run on several hosts.
     Hosts(HostsPlace),
+    /// The same where rank 0 publishes through the launcher where that is.
+    Published(PublishedPlace),
 }
 
 impl MeetingPlace {
@@ -77,7 +79,7 @@ impl MeetingPlace {
         match self {
             MeetingPlace::Id(id) => id::is_of_hosts(id),
             MeetingPlace::Derived(_) => false,
-            MeetingPlace::Hosts(_) => true,
+            MeetingPlace::Hosts(_) | MeetingPlace::Published(_) => true,
         }
     }
 }
@@ -137,6 +139,10 @@ pub fn meet(
     if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
         return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
     }
+    if let MeetingPlace::Published(published) = place {
+        let place = MeetingPlace::Hosts(published.resolve(hello.rank, timeout, watch)?);
+        return meet(&place, hello, timeout, each, watch);
+    }
     let until = || timeout.and_then(|t| Instant::now().checked_add(t));
     let invitation = match place {
         MeetingPlace::Derived(derived) if hello.rank == 0 => {
@@ -190,6 +196,12 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
             }
         }
         MeetingPlace::Hosts(hosts) if rank == 0 => hosts.refuse(nranks, verdict()),
+        MeetingPlace::Published(published) => {
+            // The others may wait for what rank 0 publishes.
+            if let Ok(hosts) = published.resolve(rank, Some(verdict::LINGER), &|| Ok(())) {
+                refuse(&MeetingPlace::Hosts(hosts), rank, nranks, why);
+            }
+        }
         _ => {
             if let Ok(invitation) = invitation(place) {
                 client::refuse(&invitation, &Hello { rank, nranks, info: &[], fds: &[] }, why);
@@ -223,6 +235,7 @@ pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Ve
 fn invitation(place: &MeetingPlace) -> Result<Invitation> {
     Ok(match place {
         MeetingPlace::Hosts(hosts) => hosts.invitation(),
+        MeetingPlace::Published(_) => return Err(Error::internal("a place that was not resolved")),
         MeetingPlace::Id(id) => id::decode(id)?,
         MeetingPlace::Derived(place) => {
             let (name, secret) = (place.name.clone(), frame::Secret(place.secret));

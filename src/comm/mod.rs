@@ -87,6 +87,12 @@ use crate::types::Rank;
 pub fn unique_id() -> Result<UniqueId> {
     bootstrap::create_id()
 }
+
+/// The same where the ranks may be on several hosts.
+pub fn unique_id_for_hosts() -> Result<UniqueId> {
+    bootstrap::create_id_for_hosts()
+}
+
 /// Joins the communicator that `id` names. Blocks until all ranks have come or the deadline passes; in an open group
 /// the outermost [`group_end`] does, and the handle is valid after it.
 pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {

@@ -19,6 +19,7 @@ pub mod network;
 pub mod ofi;
 pub mod openmp;
 pub mod parallel_function;
+pub mod pmix;
 pub mod process;
 pub mod process_memory;
 pub mod program_clock;

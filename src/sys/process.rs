@@ -49,6 +49,13 @@ pub fn sees_itself() -> bool {
     shown.and_then(|name| name.to_str()?.parse().ok()) == Some(pid())
 }
 
+/// Returns the file of a process (`self`, or a PID) whose name begins so: a library that it has loaded.
+pub fn mapped_file(process: &str, name: &str) -> Option<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let is_it = |path: &&str| path.rsplit('/').next().is_some_and(|file| file.starts_with(name));
+    maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])).find(is_it).map(str::to_owned)
+}
+
 /// Returns the start time of a process in clock ticks since boot. PID and start time identify a process for good.
 pub fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid)?.start_time()

@@ -67,6 +67,21 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
+/// Returns a descriptor of the local stream socket that this process has inherited under a number, which is left as it is.
+pub fn inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: a call that checks the number, which need not be a descriptor.
+    let copy = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    let copy = unsafe { OwnedFd::from_raw_fd(copy) };
+    match sys::getsockopt(&copy, sockopt::SockType)? {
+        SockType::Stream => Ok(copy),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
 /// The process at the other end, as the kernel recorded it when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use penny_ffi_tests::library;
+use penny_ffi_tests::{hosts, library};
 
 /// Runs the fuzzer with some arguments: whether it found nothing, and what it said.
 fn fuzz(arguments: &[&str]) -> (bool, String) {
@@ -31,6 +31,20 @@ fn random_programs_do_what_the_oracle_says() {
     let (good, said) = fuzz(&arguments);
     println!("{said}");
     assert!(good, "{said}");
+}
+
+/// `FUZZ_HOSTS_SECONDS` is how long, 10 s unless set.
+#[test]
+fn random_programs_over_two_and_three_hosts_do_what_the_oracle_says() {
+    if hosts::libfabric().is_none() {
+        return;
+    }
+    let seconds = std::env::var("FUZZ_HOSTS_SECONDS").unwrap_or_else(|_| "10".to_owned());
+    for hosts in ["2", "3"] {
+        let (good, said) = fuzz(&["--seconds", &seconds, "--hosts", hosts, "--ranks", "2,3,4"]);
+        println!("{said}");
+        assert!(good, "{said}");
+    }
 }
 
 /// A fault between the library and the check must be found, and told with the rank, the call and a smaller program.

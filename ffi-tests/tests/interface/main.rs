@@ -4,5 +4,6 @@ mod examples;
 mod fuzz;
 mod host_profile;
 mod hosts;
+mod kubernetes;
 mod memory;
 mod programs;

@@ -3,6 +3,7 @@
 //! `PENNY_LONG=1` repeats what chance plays a part in more often. A line `name value target PASS` tells a measurement; no
 //! test passes or fails by one.
 
+mod cut_links;
 mod deadlines;
 mod deaths;
 mod die_points;

@@ -25,6 +25,7 @@ RESULTS: dict[str, tuple[type, ...]] = {
     "pennySetInterruptCheck": (s.INTERRUPT_CHECK, _P),
     "pennySetProgress": (s.PROGRESS, _P),
     "pennyGetUniqueId": (POINTER(s.UniqueId),),
+    "pennyGetUniqueIdHosts": (POINTER(s.UniqueId),),
     "pennyCommInitRank": (_OUT_P, _I, s.UniqueId, _I),
     "pennyCommInitRankConfig": (_OUT_P, _I, s.UniqueId, _I, POINTER(s.Config)),
     "pennyCommInitAll": (_OUT_P, _I, _OUT_I),

@@ -58,24 +58,8 @@ impl NetworkDoor {
     /// Connects to the first address and port where the meeting is served.
     pub fn connect(&self, serial: u64, secret: &Secret, me: &Who) -> Result<Session, Attempts> {
         let (addresses, nameless) = self.addresses();
-        let mut tried = Vec::new();
-        for address in addresses {
-            for port in self.ports.clone() {
-                let address = SocketAddr::new(address, port);
-                match Session::connect(address, self.silence, serial, secret, me, Instant::now() + PATIENCE) {
-                    Ok(session) => return Ok(session),
-                    Err(refused) => {
-                        // A host that does not answer at one port answers at none.
-                        let is_silent = matches!(&refused, SessionRefusal::Unreachable(e) if e.kind() != io::ErrorKind::ConnectionRefused);
-                        tried.push((address, refused));
-                        if is_silent {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        Err(Attempts { tried, nameless })
+        let mut dial = |at| Session::connect(at, self.silence, serial, secret, me, Instant::now() + PATIENCE);
+        find(&addresses, self.ports.clone(), &mut dial).map_err(|tried| Attempts { tried, nameless })
     }
 
     /// Listens at one of the ports on each of these addresses of this host. `AddrInUse`: all ports are taken.
@@ -90,6 +74,45 @@ impl NetworkDoor {
         }
         Err(last)
     }
+}
+
+/// Dials the addresses in their order, at each port, until one answers.
+///
+/// A server that begins to listen meanwhile would answer at a late address, of another kind than the one by which the other ranks reach it,
+/// and so the links between the ranks. Where a late address answers, the earlier ones at which nobody listened are dialled again.
+fn find<T>(
+    addresses: &[IpAddr],
+    ports: RangeInclusive<u16>,
+    dial: &mut dyn FnMut(SocketAddr) -> Result<T, SessionRefusal>,
+) -> Result<T, Vec<(SocketAddr, SessionRefusal)>> {
+    let mut tried: Vec<(SocketAddr, SessionRefusal)> = Vec::new();
+    for &address in addresses {
+        for port in ports.clone() {
+            let at = SocketAddr::new(address, port);
+            match dial(at) {
+                Ok(answered) => {
+                    let mut earlier =
+                        tried.iter().filter(|(before, refused)| before.port() == port && is_idle(refused));
+                    let again = earlier.find_map(|(before, _)| dial(*before).ok());
+                    return Ok(again.unwrap_or(answered));
+                }
+                Err(refused) => {
+                    // A host that does not answer at one port answers at none.
+                    let is_silent = matches!(&refused, SessionRefusal::Unreachable(_)) && !is_idle(&refused);
+                    tried.push((at, refused));
+                    if is_silent {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Err(tried)
+}
+
+/// Does nobody listen there?
+fn is_idle(refused: &SessionRefusal) -> bool {
+    matches!(refused, SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn listen_at(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
@@ -155,9 +178,7 @@ pub fn ports_text(ports: &RangeInclusive<u16>) -> String {
 /// Returns why a connection was not made, for sentences.
 fn because(refused: &SessionRefusal) -> String {
     match refused {
-        SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            "no process listens there".into()
-        }
+        idle if is_idle(idle) => "no process listens there".into(),
         SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::TimedOut => {
             "no answer: is a firewall between?".into()
         }
@@ -167,5 +188,48 @@ fn because(refused: &SessionRefusal) -> String {
         SessionRefusal::Foreign => "what listens there is not this version of Penny".into(),
         SessionRefusal::By(Status::WrongSecret) => "the secret is not that of its meeting".into(),
         SessionRefusal::By(_) => "a process of Penny that does not serve this meeting".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_begins_to_listen_meanwhile_is_reached_at_its_first_address() {
+        let addresses: Vec<IpAddr> = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();
+        // It listens at port 7 of the first and the third address, after as many calls.
+        for listens_after in 0..8 {
+            let mut calls = 0;
+            let mut dial = |at: SocketAddr| {
+                calls += 1;
+                match at.ip() != addresses[1] && at.port() == 7 && calls > listens_after {
+                    true => Ok(at),
+                    false => Err(SessionRefusal::Unreachable(io::ErrorKind::ConnectionRefused.into())),
+                }
+            };
+            match find(&addresses, 6..=7, &mut dial) {
+                Ok(at) => assert_eq!(at, SocketAddr::new(addresses[0], 7)),
+                Err(tried) => assert_eq!((tried.len(), listens_after), (6, 6.max(listens_after))),
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_is_tried_at_one_port_and_not_again() {
+        let addresses: Vec<IpAddr> = ["10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap()).to_vec();
+        let mut dialled = Vec::new();
+        let mut dial = |at: SocketAddr| {
+            dialled.push(at);
+            match at.ip() == addresses[1] && at.port() == 7 {
+                true => Ok(()),
+                false if at.ip() == addresses[0] => {
+                    Err(SessionRefusal::Unreachable(io::ErrorKind::TimedOut.into()))
+                }
+                false => Err(SessionRefusal::Unreachable(io::ErrorKind::ConnectionRefused.into())),
+            }
+        };
+        assert!(find(&addresses, 6..=7, &mut dial).is_ok());
+        assert_eq!(dialled.iter().map(SocketAddr::port).collect::<Vec<_>>(), [6, 6, 7]);
     }
 }

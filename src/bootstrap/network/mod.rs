@@ -7,7 +7,7 @@
 
 pub mod door;
 pub mod handshake;
-mod interfaces;
+pub mod interfaces;
 pub mod packets;
 pub mod place;
 pub mod session;

@@ -22,7 +22,7 @@ use crate::sys::host::HostIdentity;
 use crate::sys::network;
 
 /// Ports after that of the launcher's own store at which rank 0 may listen.
-const PORTS_AFTER: u16 = 16;
+pub const PORTS_AFTER: u16 = 16;
 
 /// How long a silent host is waited for, and what `PENNY_HOST_TIMEOUT` may choose: the kernel counts seconds.
 const SILENCE: Duration = Duration::from_secs(3);

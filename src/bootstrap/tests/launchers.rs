@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bootstrap::launcher::read;
+use crate::bootstrap::published::KeyValueSpace;
 
 /// Open MPI 5.0.11, `mpirun -n 2`, rank 1.
 const OPEN_MPI_5: &str = "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 \
@@ -68,7 +69,7 @@ fn derived(launched: &Launched) -> &DerivedPlace {
     match &launched.place {
         MeetingPlace::Derived(place) => place,
         MeetingPlace::Id(_) => panic!("no launcher makes ids"),
-        MeetingPlace::Hosts(_) => panic!("these ranks are of one host"),
+        MeetingPlace::Hosts(_) | MeetingPlace::Published(_) => panic!("these ranks are of one host"),
     }
 }
 
@@ -222,7 +223,8 @@ fn a_job_on_two_hosts_meets_at_rank_0s_host_or_is_told_what_is_missing() {
         ("SLURM_STEP_NUM_NODES= SLURM_NNODES=2", SLURM),
     ];
     for (changes, text) in cases {
-        let several = with(&with(secret, changes), text);
+        // A launcher that passes nothing on.
+        let several = with(&with(&with(secret, "PMI_FD= PMIX_RANK="), changes), text);
         let met = read_env(&several, 0).unwrap();
         assert!(met.place.is_of_hosts(), "{several}");
         for (change, word) in [
@@ -240,6 +242,33 @@ fn a_job_on_two_hosts_meets_at_rank_0s_host_or_is_told_what_is_missing() {
     // `penny run` tells the secret itself.
     let told = read_env(&with("PENNY_LOCAL_SIZE=1 MASTER_ADDR=a", PENNY_RUN), 0).unwrap();
     assert!(told.place.is_of_hosts() && !read_env(PENNY_RUN, 0).unwrap().place.is_of_hosts());
+}
+
+#[test]
+fn what_the_user_does_not_tell_rank_0_publishes_through_the_launcher() {
+    let slurm =
+        with("PMIX_NAMESPACE=slurm.pmix.77.0 PMIX_RANK=1 PMIX_SERVER_URI2=x SLURM_STEP_NUM_NODES=2", SLURM);
+    let cases = [
+        (with("OMPI_COMM_WORLD_SIZE=4", OPEN_MPI_5), KeyValueSpace::Pmix),
+        (with("PMI_SIZE=4", MPICH), KeyValueSpace::Pmi(11)),
+        (with("PMI_SIZE=4", INTEL_MPI), KeyValueSpace::Pmi(11)),
+        (slurm, KeyValueSpace::Pmix),
+    ];
+    for (text, space) in cases {
+        let published = |change: &str| match read_env(&with(change, &text), 3).unwrap().place {
+            MeetingPlace::Published(place) => place,
+            _ => panic!("{change} {text}"),
+        };
+        let place = published("");
+        assert_eq!((place.space, place.series), (space, 3));
+        assert_eq!((place.master, place.secret), ((None, None), None));
+        assert_eq!(published("MASTER_ADDR=node7 MASTER_PORT=7").master, (Some("node7".into()), Some(7)));
+        assert_eq!(published("PENNY_SECRET=0123456789abcdef").secret.as_deref(), Some("0123456789abcdef"));
+        assert!(error_of(&with("PENNY_SECRET=short", &text)).message.contains("fewer than 16"));
+        assert!(error_of(&with("PENNY_NET=off", &text)).message.contains("PENNY_NET is `off`"));
+        let both = read_env(&with("PENNY_SECRET=0123456789abcdef MASTER_ADDR=node7", &text), 0).unwrap();
+        assert!(matches!(both.place, MeetingPlace::Hosts(_)), "the launcher is not asked for what is known");
+    }
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn ticket_of(place: &MeetingPlace) -> Invitation {
     match place {
         MeetingPlace::Id(id) => id::decode(id).unwrap(),
         MeetingPlace::Hosts(p) => p.invitation(),
+        MeetingPlace::Published(_) => panic!("not resolved"),
         MeetingPlace::Derived(p) => Invitation {
             door: Door::Local(p.name.clone()),
             serial: 0,

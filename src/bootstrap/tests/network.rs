@@ -1,5 +1,6 @@
 //! Meetings of ranks on several hosts, which are threads of this process with TCP connections over this machine's own addresses.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
@@ -254,6 +255,44 @@ fn garbage_idle_connections_and_floods_disturb_no_meeting() {
         flood.join().unwrap();
         drop(idle);
     });
+}
+
+/// The open descriptors of this process, and its resident memory in bytes.
+fn held() -> (usize, usize) {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    (descriptors, line.split_ascii_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10)
+}
+
+#[test]
+fn ten_thousand_connections_of_strangers_leave_nothing_and_keep_nobody_out() {
+    let id = hosts_id();
+    let MeetingPlace::Id(bytes) = &id else { panic!("an id") };
+    let Door::Network { door, .. } = id::decode(bytes).unwrap().door else { panic!("a network") };
+    let address = format!("{}:{}", door.host.split(',').next().unwrap(), door.ports.start());
+    let (descriptors, memory) = held();
+    let mut idle = VecDeque::new();
+    for number in 0..10_000u64 {
+        let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+        // Nothing; a part of a claim; a claim that proves nothing; more than any claim.
+        let length = [0, 77, super::super::network::handshake::CLAIM, 3000][number as usize % 4];
+        let _ = stream.write_all(&number.to_le_bytes().repeat(length.div_ceil(8))[..length]);
+        idle.push_back(stream);
+        if idle.len() > 64 {
+            idle.pop_front();
+        }
+    }
+    let then = |_, attendance: &Attendance| {
+        attendance.tell_joined();
+        attendance.leave();
+    };
+    meeting(3, |_| id.clone(), then);
+    drop(idle);
+    let (now, grown) = held();
+    // Other tests of this process hold some, too.
+    assert!(now < descriptors + 200, "{descriptors} descriptors have become {now}");
+    assert!(grown < memory + (256 << 20), "{memory} bytes have become {grown}");
 }
 
 /// Passes bytes on between a client and a server, and changes one byte of what the client sends.

@@ -30,7 +30,7 @@ fn spelled(place: &MeetingPlace) -> String {
         MeetingPlace::Derived(p) => {
             format!("{}:{:032x}", String::from_utf8_lossy(&p.name), u128::from_be_bytes(p.secret))
         }
-        MeetingPlace::Hosts(_) => panic!("no place of one host"),
+        MeetingPlace::Hosts(_) | MeetingPlace::Published(_) => panic!("no place of one host"),
     }
 }
 

@@ -192,6 +192,7 @@ macro_rules! functions {
 
 functions! {
     pennyGetUniqueId(*mut UniqueId);
+    pennyGetUniqueIdHosts(*mut UniqueId);
     pennyCommInitRankConfig(*mut Comm, c_int, UniqueId, c_int, *const Config);
     pennyCommInitAll(*mut Comm, c_int, *const c_int);
     pennyCommInitFromEnv(*mut Comm, *const Config);

@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use penny_ffi_tests::hosts;
+
 use crate::actor::Plant;
 use crate::program::Program;
 
 /// How programs are run.
 pub struct Driver {
     pub library: PathBuf,
-    /// What every process needs to draw the same program: `--ranks`, `--without`.
+    /// What every process needs to draw the same program: `--ranks`, `--without`, `--hosts`.
     pub drawing: Vec<String>,
+    /// The number of hosts.
+    pub hosts: usize,
     pub plant: Option<Plant>,
     /// A guard, not a measurement: a program that has not ended by then hangs.
     pub guard: Duration,
@@ -42,8 +46,9 @@ impl Driver {
         let dir = std::env::temp_dir().join(format!("penny-fuzz-{}-{number}", std::process::id()));
         fs::create_dir_all(&dir).expect("a temporary folder");
         let job = format!("{:016x}{number:016x}", std::process::id());
+        let job = (job.as_str(), hosts::port());
         let children: Vec<Child> =
-            (0..program.processes).map(|process| self.start(program, process, keep, &dir, &job)).collect();
+            (0..program.processes).map(|process| self.start(program, process, keep, &dir, job)).collect();
         let ends = wait(children, guard);
         let verdict = if ends.iter().all(|end| end == "0") { Ok(()) } else { Err(story(&ends, &dir)) };
         let _ = fs::remove_dir_all(&dir);
@@ -56,7 +61,7 @@ impl Driver {
         process: usize,
         keep: Option<&BTreeSet<u32>>,
         dir: &Path,
-        job: &str,
+        (job, port): (&str, u16),
     ) -> Child {
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PENNY_")) {
@@ -80,6 +85,12 @@ impl Driver {
             let (rank, ranks) = (process.to_string(), program.ranks.to_string());
             command.envs([("PENNY_JOB_ID", job), ("PENNY_RANK", &rank), ("PENNY_WORLD_SIZE", &ranks)]);
             command.env("PENNY_LOCAL_RANK", rank);
+        }
+        if self.hosts > 1
+            && let Some(libfabric) = hosts::libfabric()
+        {
+            let host = format!("host{}", process % self.hosts);
+            command.envs(hosts::variables(&host, port, &libfabric));
         }
         let file =
             |what: &str| File::create(dir.join(format!("{process}.{what}"))).expect("the folder is ours");

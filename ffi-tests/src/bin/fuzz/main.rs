@@ -7,6 +7,8 @@
 //! ```text
 //!     fuzz [--seconds N] [--seed S] [--ranks 1,2,4] [--without NAME,NAME] [--library PATH]
 //!
+//!     --hosts N         deal the processes out to as many hosts, which are this machine under several names (needs
+//!                       PENNY_LIBFABRIC or a libfabric of the system); without declared machines
 //!     --seed S          the first program's seed; further ones follow. Drawn and printed if left
 //!     --programs N      stop after N programs
 //!     --keep 3,4        only these steps
@@ -63,6 +65,7 @@ struct Asked {
     seed: u64,
     ranks: Vec<usize>,
     without: Vec<Family>,
+    hosts: usize,
     library: PathBuf,
     keep: Option<BTreeSet<u32>>,
     plant: Option<Plant>,
@@ -75,7 +78,7 @@ struct Asked {
     /// The kind of calls of a rank that is to be killed; see `victim.rs`.
     victim: Option<String>,
     dir: PathBuf,
-    /// `--ranks` and `--without` as they stood.
+    /// `--ranks`, `--without` and `--hosts` as they stood.
     drawing: Vec<String>,
 }
 
@@ -109,6 +112,7 @@ fn drive(asked: &Asked) -> ExitCode {
     let driver = Driver {
         library: asked.library.clone(),
         drawing: asked.drawing.clone(),
+        hosts: asked.hosts,
         plant: asked.plant,
         guard: asked.guard,
         trace: asked.trace,
@@ -173,6 +177,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         seed: now % 1_000_000_000,
         ranks: vec![1, 2, 2, 3, 4, 4, 5, 7, 8],
         without: Vec::new(),
+        hosts: 1,
         library: beside,
         keep: None,
         plant: None,
@@ -210,7 +215,12 @@ fn option(asked: &mut Asked, word: &str, value: &str) -> Option<()> {
         }
         "--without" => {
             let find = |name| FAMILIES.iter().find(|(known, _)| *known == name).map(|(_, family)| *family);
-            asked.without = value.split(',').map(find).collect::<Option<_>>()?;
+            asked.without.extend(value.split(',').map(find).collect::<Option<Vec<_>>>()?);
+        }
+        "--hosts" => {
+            asked.hosts = value.parse().ok().filter(|&n| n > 0)?;
+            // The ranks of a declared machine are on one host.
+            asked.without.push(Family::Machines);
         }
         "--library" => asked.library = value.into(),
         "--keep" => {
@@ -226,7 +236,7 @@ fn option(asked: &mut Asked, word: &str, value: &str) -> Option<()> {
         "--dir" => asked.dir = value.into(),
         _ => return None,
     }
-    if matches!(word, "--ranks" | "--without") {
+    if matches!(word, "--ranks" | "--without" | "--hosts") {
         asked.drawing.extend([word.to_owned(), value.to_owned()]);
     }
     Some(())

@@ -96,13 +96,13 @@ fn join_by_polling(actor: &mut Actor<'_>, n: usize, random: &mut Random) -> Outc
         Outcome::Ok(comm)
     };
     if random.chance(30) {
-        let id = unique_id(actor)?;
+        let id = unique_id(actor, random)?;
         let some: Vec<Comm> = (0..n).map(|r| begin(actor, id, n + 1, r)).collect::<Outcome<_>>()?;
         for comm in some {
             call!(actor, pennyCommAbort(comm))?;
         }
     }
-    let id = unique_id(actor)?;
+    let id = unique_id(actor, random)?;
     let mut comms = vec![Comm(NULL); n];
     for r in random.order(n) {
         comms[r] = begin(actor, id, n, r)?;
@@ -113,9 +113,12 @@ fn join_by_polling(actor: &mut Actor<'_>, n: usize, random: &mut Random) -> Outc
     Ok(comms)
 }
 
-fn unique_id(actor: &mut Actor<'_>) -> Outcome<UniqueId> {
+fn unique_id(actor: &mut Actor<'_>, random: &mut Random) -> Outcome<UniqueId> {
     let mut id = UniqueId([0; 128]);
     let to: *mut UniqueId = &mut id;
-    call!(actor, pennyGetUniqueId(to))?;
+    match random.chance(30) {
+        true => call!(actor, pennyGetUniqueIdHosts(to))?,
+        false => call!(actor, pennyGetUniqueId(to))?,
+    }
     Ok(id)
 }

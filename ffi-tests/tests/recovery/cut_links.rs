@@ -1,0 +1,99 @@
+//! Ranks on two hosts whose network is cut: namespaces with a cable between, which is pulled. Needs root and `ip`.
+
+use crate::ranks::{Failure, Rank, Said, Setting, acts, alone, now_ns, start_one, times};
+use std::process::Command;
+
+const REMOTE: i32 = 6;
+
+/// A network namespace, connected with this one.
+struct Cable {
+    /// The namespace's name, and of both ends of the cable.
+    name: String,
+}
+
+fn ip(words: &str) -> bool {
+    Command::new("ip").args(words.split(' ')).output().is_ok_and(|output| output.status.success())
+}
+
+impl Cable {
+    /// `None`: this machine lets nobody make one.
+    fn new(number: u32) -> Option<Cable> {
+        let cable = Cable { name: format!("pcut{}", std::process::id() % 10_000) };
+        let (name, net) = (&cable.name, format!("10.213.{}", number % 256));
+        let made = [
+            format!("netns add {name}"),
+            format!("link add {name}a type veth peer name {name}b netns {name}"),
+            format!("addr add {net}.1/24 dev {name}a"),
+            format!("link set {name}a up"),
+            format!("-n {name} addr add {net}.2/24 dev {name}b"),
+            format!("-n {name} link set {name}b up"),
+            format!("-n {name} link set lo up"),
+        ]
+        .iter()
+        .all(|words| ip(words));
+        made.then_some(cable)
+    }
+
+    fn pull(&self) {
+        assert!(ip(&format!("-n {0} link set {0}b down", self.name)));
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.name));
+    }
+}
+
+/// What a rank says first that is not that something was done.
+fn verdict(rank: &mut Rank) -> Option<Failure> {
+    loop {
+        match rank.try_next()? {
+            Said::Ok(_) => {}
+            Said::Failed(failure) => return Some(failure),
+        }
+    }
+}
+
+#[test]
+fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
+    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
+    let _alone = alone();
+    let mut last = Vec::new();
+    for trial in 0..times(2, 20) {
+        let Some(cable) = Cable::new(trial) else {
+            return println!("SKIPPED: only root makes network namespaces");
+        };
+        let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
+        let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
+        let what = ["all_reduce", "broadcast", "transfer", "signals", "mailbox"][trial as usize % 5];
+        let list = acts(&["join", "call all_reduce 100", &format!("loop {what} 5000")]);
+        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text"))];
+        let mut ranks: Vec<Rank> = (0..3)
+            .map(|rank| {
+                let shell = if rank == 1 { &apart } else { "true" };
+                start_one(rank, 3, &id, &Setting { env: &env, shell }, &list)
+            })
+            .collect();
+        for rank in &mut ranks {
+            rank.did("join");
+            rank.did("call all_reduce 100");
+        }
+        let since = now_ns();
+        cable.pull();
+        let mut took = 0;
+        for number in [0, 2, 1] {
+            let said = verdict(&mut ranks[number]).unwrap_or_else(|| panic!("rank {number} ends without a word"));
+            // Those on the meeting's side are told of rank 1, which itself sees only that the meeting is gone.
+            let dead = if number == 1 { 0 } else { 1 };
+            let pid = format!("rank {dead} (pid {} on ", ranks[dead].pid());
+            assert_eq!(said.code, REMOTE, "{what}: rank {number}: {}", said.sentence);
+            assert!(said.sentence.contains(&pid), "{what}: rank {number}: {}; not {pid}", said.sentence);
+            took = took.max(said.returned.saturating_sub(since));
+        }
+        last.push(took);
+    }
+    last.sort_unstable();
+    let ms = |share: usize| last[(last.len() * share / 100).min(last.len() - 1)] as f64 / 1e6;
+    println!("cut links: {} trials, last rank p50 {:.0} ms, max {:.0} ms", last.len(), ms(50), ms(100));
+}
