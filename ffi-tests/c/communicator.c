@@ -319,6 +319,7 @@ int main(void) {
     RUN(two_communicators_live_side_by_side);
     RUN(more_ranks_than_a_communicator_has_are_refused);
     RUN(a_configuration_is_taken_checked_and_may_be_null);
+    RUN(an_id_for_several_hosts_serves_one_as_well);
     RUN(wrong_arguments_of_init_are_refused);
     RUN(init_all_makes_ranks_of_this_process);
     RUN(null_may_be_finalized_destroyed_and_aborted_but_not_asked);
