@@ -318,7 +318,6 @@ int main(void) {
     RUN(a_launch_meets_without_an_id_again_and_again);
     RUN(two_communicators_live_side_by_side);
     RUN(more_ranks_than_a_communicator_has_are_refused);
-    RUN(an_id_for_several_hosts_serves_one_as_well);
     RUN(a_configuration_is_taken_checked_and_may_be_null);
     RUN(an_id_for_several_hosts_serves_one_as_well);
     RUN(wrong_arguments_of_init_are_refused);

@@ -1,6 +1,9 @@
 /* include/penny_mpi.h under an MPI: communicators of all kinds, refusals, and failures that this program stages, of which every
  * rank must learn. Nothing that the header makes in MPI may be left. With -DOTHER_FILE this is a second source file of the program,
  * in C++, which asks for the sentences. */
+#ifndef __cplusplus
+#define _POSIX_C_SOURCE 200809L
+#endif
 #include <mpi.h>
 #include <penny.h>
 

@@ -10,7 +10,8 @@ fn manifest() -> (String, Vec<(String, String)>) {
     let line = yaml.lines().find(|line| line.trim().starts_with("command: [sh, -c, '")).expect("a command");
     let command = line.split('\'').nth(1).unwrap().to_owned();
     let variables = yaml.lines().filter_map(|line| {
-        let (name, value) = line.trim().strip_prefix("- {name: ")?.strip_suffix('}')?.split_once(", value: ")?;
+        let (name, value) =
+            line.trim().strip_prefix("- {name: ")?.strip_suffix('}')?.split_once(", value: ")?;
         Some((name.to_owned(), value.trim_matches('"').to_owned()))
     });
     (command, variables.collect())
@@ -42,7 +43,8 @@ impl Pods {
                 && ip(&format!("-n {name} link set lo up"));
             let file = hosts_file(name);
             let names = "127.0.0.1 localhost\n10.214.0.1 rank-0.penny\n10.214.0.2 rank-1.penny\n";
-            made &= std::fs::create_dir_all(file.parent().unwrap()).is_ok() && std::fs::write(&file, names).is_ok();
+            made &= std::fs::create_dir_all(file.parent().unwrap()).is_ok()
+                && std::fs::write(&file, names).is_ok();
         }
         made.then_some(pods)
     }

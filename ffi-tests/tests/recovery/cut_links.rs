@@ -64,26 +64,37 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
         let Some(cable) = Cable::new(trial) else {
             return println!("SKIPPED: only root makes network namespaces");
         };
-        let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
+        let id = penny::internals::comm::unique_id().expect("an id");
         let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
         let what = ["all_reduce", "broadcast", "transfer", "signals", "mailbox"][trial as usize % 5];
-        let list = acts(&["join", "call all_reduce 100", &format!("loop {what} 5000")]);
-        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text"))];
+        let list = acts(&["join-env", "call all_reduce 100", &format!("loop {what} 5000")]);
+        let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
+        let (master, libfabric) = (format!("10.213.{}.1", trial % 256), libfabric.to_str().expect("text"));
         let mut ranks: Vec<Rank> = (0..3)
             .map(|rank| {
+                let env = [
+                    ("PENNY_LIBFABRIC", libfabric),
+                    ("PENNY_JOB_ID", &job),
+                    ("PENNY_RANK", &rank.to_string()),
+                    ("PENNY_WORLD_SIZE", "3"),
+                    ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
+                    ("MASTER_ADDR", &master),
+                    ("MASTER_PORT", &port),
+                ];
                 let shell = if rank == 1 { &apart } else { "true" };
                 start_one(rank, 3, &id, &Setting { env: &env, shell }, &list)
             })
             .collect();
         for rank in &mut ranks {
-            rank.did("join");
+            rank.did("join-env");
             rank.did("call all_reduce 100");
         }
         let since = now_ns();
         cable.pull();
         let mut took = 0;
         for number in [0, 2, 1] {
-            let said = verdict(&mut ranks[number]).unwrap_or_else(|| panic!("rank {number} ends without a word"));
+            let said =
+                verdict(&mut ranks[number]).unwrap_or_else(|| panic!("rank {number} ends without a word"));
             // Those on the meeting's side are told of rank 1, which itself sees only that the meeting is gone.
             let dead = if number == 1 { 0 } else { 1 };
             let pid = format!("rank {dead} (pid {} on ", ranks[dead].pid());

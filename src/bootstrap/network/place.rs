@@ -1,7 +1,7 @@
 //! The meetings that this process serves for ranks of several hosts, and the places of those that rank 0 serves.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -225,9 +225,9 @@ fn expected(
     let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
     if !addresses.iter().any(IpAddr::is_loopback) {
         // For ranks of this host that were told `localhost`, or a name that leads to what Debian calls its own.
-        let loopbacks = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 1, 1)];
-        listeners
-            .extend(loopbacks.into_iter().filter_map(|address| network::listen(address.into(), port).ok()));
+        let loopbacks: [IpAddr; 3] =
+            [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 1, 1).into(), Ipv6Addr::LOCALHOST.into()];
+        listeners.extend(loopbacks.into_iter().filter_map(|address| network::listen(address, port).ok()));
     }
     let mut meetings = ExpectedMeetings::default();
     let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;

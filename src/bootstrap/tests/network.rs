@@ -93,6 +93,24 @@ fn ranks_of_several_hosts_meet_and_tell_each_other_until_they_leave() {
 }
 
 #[test]
+fn ranks_of_rank_0s_host_reach_it_by_any_of_its_loopback_addresses() {
+    for (series, master) in [(7, "127.0.0.1"), (8, "127.0.1.1"), (9, "::1")] {
+        if TcpListener::bind((master, 0)).is_err() {
+            println!("SKIPPED: this machine has no {master}");
+            continue;
+        }
+        let at = |_| {
+            let place = HostsPlace::new((master, port(0) - 1), SECRET.as_bytes(), &["job".into()], series);
+            MeetingPlace::Hosts(place.unwrap())
+        };
+        meeting(2, at, |_, attendance| {
+            attendance.tell_joined();
+            attendance.leave();
+        });
+    }
+}
+
+#[test]
 fn a_rank_that_goes_without_a_word_is_dead_to_all_others_and_one_that_leaves_is_not() {
     let id = hosts_id();
     meeting(
