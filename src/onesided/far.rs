@@ -11,7 +11,7 @@ use crate::types::Rank;
 
 impl HeapPlace<'_> {
     /// Returns where it lies in a rank's heap.
-    fn at(&self, rank: Rank) -> u64 {
+    pub(super) fn at(&self, rank: Rank) -> u64 {
         self.region.at(rank, self.offset)
     }
 

@@ -216,12 +216,16 @@ impl SymmetricMemory {
         given("dest", dest, s.count)?;
         let each = self.each(dest, source, s, source, s.source_stride, "source")?;
         self.fetch(rank, s.count * s.dtype.size())?;
+        if self.transport.is_far(rank) {
+            let mut pieces = Vec::with_capacity(s.count);
+            for (to, from) in each {
+                let place = self.place("source", from.get(), s.dtype.size())?;
+                pieces.push((place.at(rank), to.view(s.dtype.size())));
+            }
+            return self.transport.get_far_pieces(rank, pieces.into_iter());
+        }
         for (to, from) in each {
             let place = self.place("source", from.get(), s.dtype.size())?;
-            if self.transport.is_far(rank) {
-                place.get_far(&self.transport, rank, to.view(s.dtype.size()))?;
-                continue;
-            }
             let from = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_across(to.view(s.dtype.size()), from)?;
         }

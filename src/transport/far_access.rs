@@ -66,10 +66,31 @@ impl Transport {
     }
 
     fn get_parts(&self, from: Rank, at: u64, dest: Payload<'_>, deadline_ns: u64) -> Result<()> {
-        let mut parts = (0..dest.bytes()).step_by(LARGEST_ACCESS).map(|begin| {
+        let parts = (0..dest.bytes()).step_by(LARGEST_ACCESS).map(|begin| {
             let bytes = LARGEST_ACCESS.min(dest.bytes() - begin);
-            let at = at.saturating_add(begin as u64);
-            (dest.part(begin, bytes), move |ticket| FarAccess::Get { at, bytes: bytes as u64, ticket })
+            (at.saturating_add(begin as u64), dest.part(begin, bytes))
+        });
+        self.get_pieces(from, parts, deadline_ns)
+    }
+
+    /// Reads pieces of a far rank's heap, each no longer than one request takes; several are under way at a time.
+    pub fn get_far_pieces<'a>(
+        &self,
+        from: Rank,
+        pieces: impl Iterator<Item = (u64, Payload<'a>)>,
+    ) -> Result<()> {
+        self.get_pieces(from, pieces, self.deadline())
+    }
+
+    fn get_pieces<'a>(
+        &self,
+        from: Rank,
+        pieces: impl Iterator<Item = (u64, Payload<'a>)>,
+        deadline_ns: u64,
+    ) -> Result<()> {
+        let mut parts = pieces.map(|(at, dest)| {
+            let bytes = dest.bytes() as u64;
+            (dest, move |ticket| FarAccess::Get { at, bytes, ticket })
         });
         self.ask(from, &mut parts, deadline_ns)
     }

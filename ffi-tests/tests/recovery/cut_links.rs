@@ -18,7 +18,7 @@ fn ip(words: &str) -> bool {
 impl Cable {
     /// `None`: this machine lets nobody make one.
     fn new(number: u32) -> Option<Cable> {
-        let cable = Cable { name: format!("pcut{}", std::process::id() % 10_000) };
+        let cable = Cable { name: format!("pcut{}-{number}", std::process::id() % 10_000) };
         let (name, net) = (&cable.name, format!("10.213.{}", number % 256));
         let made = [
             format!("netns add {name}"),
@@ -41,6 +41,7 @@ impl Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
+        ip(&format!("link del {}a", self.name));
         ip(&format!("netns del {}", self.name));
     }
 }

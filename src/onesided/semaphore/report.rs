@@ -4,7 +4,6 @@ use super::waits::Wanted;
 use super::{SemaphoreMemory, SemaphoreUnit, Semaphores, Set};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
-use crate::sys::background;
 use crate::types::Rank;
 
 /// Semaphores and ranks that a sentence lists.
@@ -49,29 +48,14 @@ impl Set {
             let none: Vec<String> = none.iter().map(|by| by.to_string()).collect();
             text += &format!(" and never by rank {}", listed(&none));
         }
-        let others = home.waiting_ranks((0..t.nranks()).filter(|&r| r != me).collect());
+        let others = (0..t.nranks()).filter(|&r| r != me).flat_map(|r| home.waiting(r));
+        let others: Vec<String> = others.collect();
         text + "; meanwhile "
             + &if others.is_empty() { "no other rank waits for a semaphore".into() } else { listed(&others) }
     }
 }
 
 impl SemaphoreMemory {
-    /// Describes the waits of these ranks' threads. Those of other hosts are asked at the same time: several that do not answer
-    /// delay the report no longer than one.
-    fn waiting_ranks(&self, ranks: Vec<Rank>) -> Vec<String> {
-        let is_far = |rank: &Rank| self.symmetric.transport().is_far(*rank);
-        let (mut far, mut here): (Vec<Rank>, Vec<Rank>) = ranks.into_iter().partition(is_far);
-        let asked = background::at_once("penny-report", &mut far, |rank| self.waiting(*rank));
-        let answers = match asked {
-            Ok(answers) => answers.into_iter().flat_map(Result::unwrap_or_default).collect(),
-            Err(_) => {
-                here.append(&mut far);
-                Vec::new()
-            }
-        };
-        here.into_iter().flat_map(|rank| self.waiting(rank)).chain(answers).collect()
-    }
-
     /// Describes the current and failed waits of a rank's threads.
     fn waiting(&self, rank: Rank) -> Vec<String> {
         let clause = |(Wanted { set, index, value }, gave_up): (Wanted, bool)| {
