@@ -36,7 +36,8 @@ cd "$(dirname "$0")"
 cargo build --package penny --package penny-cli --profile "$profile"
 version=$(cargo pkgid --package penny | sed 's/.*[#@]//')
 major=${version%%.*}
-target=${CARGO_TARGET_DIR:-target}/$built
+# Cargo puts what it builds for a named platform into a folder of that name.
+target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}$built
 to=${DESTDIR:-}$prefix
 lib=$to/$libdir
 

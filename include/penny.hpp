@@ -15,6 +15,7 @@
 #include <penny/communicator.hpp>
 #include <penny/elements.hpp>
 #include <penny/error.hpp>
+#include <penny/recording.hpp>
 #include <penny/stream.hpp>
 
 namespace penny {
@@ -24,6 +25,10 @@ using communicator = basic_communicator<as_exceptions>;
 using stream = basic_stream<as_exceptions>;
 using event = basic_event<as_exceptions>;
 using group = basic_group<as_exceptions>;
+using heap = basic_heap<as_exceptions>;
+using mailbox = basic_mailbox<as_exceptions>;
+using recorder = basic_recorder<as_exceptions>;
+using recording = basic_recording<as_exceptions>;
 #endif
 
 // The same without exceptions: a function returns a penny::status or a penny::result. It also serves programs that are compiled with
@@ -33,6 +38,10 @@ using communicator = basic_communicator<as_results>;
 using stream = basic_stream<as_results>;
 using event = basic_event<as_results>;
 using group = basic_group<as_results>;
+using heap = basic_heap<as_results>;
+using mailbox = basic_mailbox<as_results>;
+using recorder = basic_recorder<as_results>;
+using recording = basic_recording<as_results>;
 }  // namespace nothrow
 
 }  // namespace penny

@@ -60,7 +60,8 @@ class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["shared_scripts"][str(command)] = "penny"
         build_data["pure_python"] = False
         # ctypes calls the library, so one wheel serves every Python; a release gives the wheel the tag of its C library.
-        build_data["tag"] = f"py3-none-linux_{platform.machine()}"
+        machine = os.environ.get("CARGO_BUILD_TARGET", platform.machine()).split("-")[0]
+        build_data["tag"] = f"py3-none-linux_{machine}"
 
 
 def build(workspace: Path) -> Path:
@@ -74,7 +75,8 @@ def build(workspace: Path) -> Path:
             "the library is written in Rust, and there is no cargo: install https://rustup.rs"
         ) from None
     target = json.loads(metadata(workspace, "--no-deps"))["target_directory"]
-    return Path(target) / "release"
+    # Cargo puts what it builds for a named platform into a folder of that name.
+    return Path(target) / os.environ.get("CARGO_BUILD_TARGET", "") / "release"
 
 
 def metadata(workspace: Path, *options: str) -> bytes:

@@ -31,7 +31,7 @@ impl Sizes {
     pub fn list(&self) -> Result<Vec<usize>, String> {
         let (min, max) = (self.min_bytes, self.last());
         if min > max {
-            return Err(format!("--minbytes ({min}) is above --maxbytes ({max})"));
+            return Err(format!("--minbytes ({min}) is above --maxbytes ({max}); pass a larger -e"));
         }
         if self.step_factor == 1 && self.step_bytes == 0 && min < max {
             return Err("--stepbytes 0 with --stepfactor 1 never reaches --maxbytes".to_owned());

@@ -74,7 +74,7 @@ pub struct Placed {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// Ranks; default: one at each place of the machine
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Largest slice of a chunk in bytes; 0: chunks are not cut; auto: for each call the slice with which it is quickest.
     /// Default: what the machine's file says, else auto

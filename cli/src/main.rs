@@ -16,6 +16,7 @@ mod machine_list;
 mod manual;
 mod perf;
 mod plan;
+mod plan_drawing;
 mod plot;
 mod preload;
 mod record;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use penny::internals::comm;
 use penny_bench::options::{Buffers, Options, Variant};
 use penny_bench::report::{LINE, Report};
 use penny_bench::subject::Subject;
@@ -41,7 +42,7 @@ pub struct Args {
     collective: Subject,
     /// Processes to start; with --hosts, of the places there: all unless given
     #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile"],
-        value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+        allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: Option<u32>,
     #[command(flatten)]
     hosts: HostArgs,
@@ -107,6 +108,9 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     };
     let rows = sweep::rows(args.collective, &args.options, ranks)?;
     let variants = variants(&args);
+    for variant in &variants {
+        comm::check_environment(variant.algorithm.clone()).map_err(|error| error.message.clone())?;
+    }
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();
     for variant in variants {

@@ -1,16 +1,18 @@
 //! `penny plan`: prints what each rank sends to which rank, step by step.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use penny::DataType;
 use penny::sim::algorithms::{self, Algorithm};
-use penny::sim::plan::{RankView, check, render};
+use penny::sim::plan::check::Proof;
+use penny::sim::plan::{Plan, RankView, check, render};
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
-use crate::{answer, candidates, host_profile, machine};
+use crate::{answer, candidates, host_profile, launch, machine, plan_drawing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +20,8 @@ Examples:
   penny plan broadcast -n 8 -b 64M --root 2
   penny plan all_reduce -n 512 --rank 3 --algorithm tree
   penny plan all_reduce -n 8 --algorithm neighbour_rings --fabric t3000
-  penny plan all_gather -n 4 -b 4K --json | jq .depth";
+  penny plan all_gather -n 4 -b 4K --json | jq .depth
+  penny plan all_reduce -n 4 --algorithm ring --draw ring.svg";
 
 /// From this number of ranks on, only one rank's program is printed, unless `--all` is given.
 const ONE_RANK_FROM: u32 = 65;
@@ -30,7 +33,7 @@ pub struct Args {
     /// The collective
     collective: Subject,
     /// Ranks
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: u32,
     /// Size, as `penny perf` counts it: the larger of a rank's two buffers
     #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
@@ -56,6 +59,9 @@ pub struct Args {
     /// Print JSON, one plan a line, with the programs of all ranks
     #[arg(long)]
     json: bool,
+    /// Draw the steps of all ranks into this SVG file, and print nothing
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::file, requires = "algorithm", conflicts_with_all = ["rank", "all", "json"])]
+    draw: Option<PathBuf>,
 }
 
 /// Prints the plans.
@@ -85,6 +91,12 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         None => candidates::able(&view)?,
         Some(name) => vec![candidates::named(name, &view)?],
     };
+    if let Some(path) = &args.draw {
+        let drawing = plan_drawing::svg(&whole(candidates[0], &view, count)?, candidates[0].name)?;
+        std::fs::write(path, drawing)
+            .map_err(|why| format!("--draw {}: cannot write: {why}", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let texts: Result<Vec<_>, _> = candidates.into_iter().map(|m| rendered(m, args, &view, count)).collect();
     let mut text = texts?.join(if args.json { "" } else { "\n" });
     if args.algorithm.is_none() && args.fabric.is_none() && !args.json {
@@ -103,13 +115,22 @@ fn rendered(algorithm: &Algorithm, args: &Args, view: &RankView, count: usize) -
         let text = render::linked(&view, &linked, count);
         return Ok(format!("{}: {}\n{text}\n", algorithm.name, algorithm.about));
     }
+    if args.json {
+        return whole(algorithm, view, count);
+    }
+    let (plans, proof) = proved(algorithm, view)?;
+    Ok(format!("{}: {}\n{}\n", algorithm.name, algorithm.about, render::text(&plans, &proof, count)))
+}
+
+/// The plan of all ranks as JSON.
+fn whole(algorithm: &Algorithm, view: &RankView, count: usize) -> Result<String, String> {
+    let (plans, proof) = proved(algorithm, view)?;
+    Ok(render::json(&plans, &proof, count))
+}
+
+fn proved(algorithm: &Algorithm, view: &RankView) -> Result<(Vec<Plan>, Proof), String> {
     let plans = algorithms::plan_all(algorithm, view);
     let proof =
         check::prove(&plans, view.collective, view.root).map_err(|e| format!("{}: {e}", algorithm.name))?;
-    Ok(match args.json {
-        true => render::json(&plans, &proof, count),
-        false => {
-            format!("{}: {}\n{}\n", algorithm.name, algorithm.about, render::text(&plans, &proof, count))
-        }
-    })
+    Ok((plans, proof))
 }

@@ -45,7 +45,7 @@ Examples:
 pub struct Args {
     /// Processes to start; with --hosts, of the places there: all unless given
     #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile", "part"],
-        value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+        allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: Option<u32>,
     #[command(flatten)]
     hosts: HostArgs,

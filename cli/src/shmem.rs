@@ -26,7 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Processes to start: 2, or any number with --heap-operations, by default 4
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+    #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: Option<u32>,
     #[command(flatten)]
     options: Options,

@@ -48,8 +48,8 @@ fn what_is_no_result_is_refused_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for (text, why) in [
-        ("size time", "neither of penny perf --json"),
-        ("[{\"version\":1}]", "neither of penny perf --json"),
+        ("size time", "is not what penny perf --json"),
+        ("[{\"version\":1}]", "is not what penny perf --json"),
         ("{\"traceEvents\":[]}", "the trace has no messages"),
     ] {
         std::fs::write(at.join("x.json"), text).unwrap();

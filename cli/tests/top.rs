@@ -1,4 +1,4 @@
-//! `penny top` beside running jobs: which NICs an algorithm uses.
+//! `penny top` beside running jobs: what ranks have done, and which NICs an algorithm uses.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,13 @@ static ONE: Mutex<()> = Mutex::new(());
 struct Busy(Child, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Busy {
-    fn start(algo: &str) -> Busy {
-        let line = format!(
+    fn on_a_machine(algo: &str) -> Busy {
+        Busy::start(&format!(
             "perf all_reduce -n 16 -b 1M -e 256M -i 1M --fabric dgx-h100 --nodes 2 --algo {algo} --timeout 400"
-        );
+        ))
+    }
+
+    fn start(line: &str) -> Busy {
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
         command
@@ -34,16 +37,21 @@ impl Busy {
         Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap()
     }
 
-    /// The job, once it has moved something that shows.
+    /// The job, once its ports have carried something that shows.
     fn seen(&mut self) -> Value {
+        let carried = |port: &Value| port["bytes"].as_u64() > Some(1 << 20);
+        self.seen_once(|job| job["ports"].as_array().unwrap().iter().any(carried))
+    }
+
+    /// The job, once that holds.
+    fn seen_once(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
         loop {
             assert!(self.0.try_wait().unwrap().is_none(), "the ranks ended before they were seen");
             let output = self.top("--json");
             if output.status.success() {
                 let mut jobs: Value = serde_json::from_slice(&output.stdout).unwrap();
-                assert_eq!(jobs.as_array().unwrap().len(), 1, "sixteen holders, one job: {jobs}");
-                let carried = |port: &Value| port["bytes"].as_u64() > Some(1 << 20);
-                if jobs[0]["ports"].as_array().unwrap().iter().any(carried) {
+                assert_eq!(jobs.as_array().unwrap().len(), 1, "several holders, one job: {jobs}");
+                if holds(&jobs[0]) {
                     return jobs[0].take();
                 }
             }
@@ -69,7 +77,7 @@ fn nics(job: &Value) -> Vec<[u64; 3]> {
 
 #[test]
 fn a_plain_ring_keeps_one_nic_a_node_busy() {
-    let mut busy = Busy::start("ring");
+    let mut busy = Busy::on_a_machine("ring");
     let job = busy.seen();
     assert_eq!(nics(&job), [[8, 1, 1], [8, 1, 1]]);
     assert_eq!((&job["machine"], &job["ranks"]), (&"dgx-h100:nodes=2".into(), &16.into()));
@@ -83,8 +91,34 @@ fn a_plain_ring_keeps_one_nic_a_node_busy() {
 
 #[test]
 fn alternating_rings_keep_all_nics_busy_both_ways() {
-    let mut busy = Busy::start("alternating_rings");
+    let mut busy = Busy::on_a_machine("alternating_rings");
     assert_eq!(nics(&busy.seen()), [[8, 8, 8], [8, 8, 8]]);
+}
+
+#[test]
+fn an_ordinary_job_has_a_line_a_rank_in_text_json_and_metrics() {
+    let mut busy = Busy::start("perf all_reduce -n 2 -b 64K -e 256M -i 64K");
+    let job = busy.seen_once(|job| {
+        let has_called =
+            |rank: &Value| rank["collectives"][0]["calls"].as_u64() > Some(10) && rank["recent"].is_object();
+        job["ranks"].as_array().is_some_and(|ranks| ranks.len() == 2 && ranks.iter().all(has_called))
+    });
+    for rank in job["ranks"].as_array().unwrap() {
+        let all_reduces = &rank["collectives"][0];
+        assert_eq!(all_reduces["collective"], "all_reduce");
+        assert!(all_reduces["bytes"].as_u64().unwrap() >= all_reduces["calls"].as_u64().unwrap(), "{rank}");
+        assert!(job["pids"].as_array().unwrap().contains(&rank["pid"]) && rank["of"] == 2, "{rank}");
+        assert!(rank["last_call"].as_str().unwrap().starts_with('#'), "{rank}");
+    }
+    let text = |options: &str| String::from_utf8(busy.top(options).stdout).unwrap();
+    let screen = text("--once --sort rank");
+    let starts: Vec<&str> = screen.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(starts, ["2", "RANK", "0", "1"], "{screen}");
+    assert!(screen.contains("2 ranks (2 processes") && screen.contains("BYTES/S"), "{screen}");
+    let metrics = text("--metrics");
+    let parsed = openmetrics_parser::prometheus::parse_prometheus(&metrics).unwrap();
+    assert_eq!(parsed.families["penny_wait_seconds_total"].iter_samples().count(), 2, "{metrics}");
+    assert!(metrics.contains("rank=\"1\",collective=\"all_reduce\"} "), "{metrics}");
 }
 
 #[test]
@@ -100,5 +134,5 @@ fn without_a_job_the_sentence_says_how_to_start_one() {
         !output.status.success() && sentence.contains(&format!("process {pid} belongs to no")),
         "{sentence}"
     );
-    assert!(sentence.contains("start one with --fabric"), "{sentence}");
+    assert!(sentence.contains("leave --pid out"), "{sentence}");
 }

@@ -11,23 +11,9 @@ static int rank = 0;
 static int ranks = 1;
 #define WHO "rank %d of %d: ", rank, ranks
 #include "cases.h"
+#include "throws.h"
 
 #define RUN(name) RUN_THEN(name, (void)0)
-
-// The call throws a penny::error of this code whose sentence has the text.
-#define THROWS(expected, text, call)                                                                       \
-    do {                                                                                                   \
-        pennyResult_t code_ = pennySuccess;                                                                \
-        std::string said_;                                                                                 \
-        try {                                                                                              \
-            call;                                                                                          \
-        } catch (const penny::error &error) {                                                              \
-            code_ = error.code();                                                                          \
-            said_ = error.what();                                                                          \
-        }                                                                                                  \
-        if (code_ != (expected)) FAIL("%s: %d, not %s: %s", #call, (int)code_, #expected, said_.c_str());  \
-        if (said_.find(text) == std::string::npos) FAIL("\"%s\" does not say \"%s\"", said_.c_str(), text); \
-    } while (0)
 
 static penny::communicator comm;
 static std::size_t n, me;

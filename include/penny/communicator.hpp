@@ -4,6 +4,8 @@
 #define PENNY_COMMUNICATOR_HPP
 
 #include <penny/calls.hpp>
+#include <penny/heap.hpp>
+#include <penny/mailbox.hpp>
 #include <penny/memory.hpp>
 
 #include <exception>
@@ -136,6 +138,20 @@ public:
         pennyWindow_t handle = nullptr;
         const pennyResult_t code = pennyCommWindowRegister(get(), writable(data), bytes(data), &handle, flags);
         return given(code, window(handle != nullptr ? get() : nullptr, handle));
+    }
+
+    // Makes the communicator's symmetric heap. All ranks call it.
+    returns<basic_heap<Errors>> make_heap() const {
+        const pennyResult_t code = pennyShmemInit(get());
+        return given(code, basic_heap<Errors>(code == pennySuccess ? get() : nullptr));
+    }
+
+    // Makes this rank's mailbox. All ranks call it.
+    returns<basic_mailbox<Errors>> make_mailbox(const mailbox_config &settings = mailbox_config()) const {
+        pennyMailbox_t handle = nullptr;
+        const pennyResult_t code = pennyMailboxCreate(get(), &settings, &handle);
+        const int bytes = settings.slotBytes == PENNY_CONFIG_UNDEF_INT ? 64 : settings.slotBytes;
+        return given(code, basic_mailbox<Errors>(handle, static_cast<std::size_t>(bytes)));
     }
 
     // Makes a reduction that multiplies this rank's input by a factor and adds the products of all ranks. It serves the type of the

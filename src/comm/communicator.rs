@@ -311,6 +311,8 @@ impl CommCore {
             let is_direct = small && !self.offers_buffers(call.collective, checked.bytes);
             self.repeat = Some(Repeat::of(call, &checked, recipe, is_direct));
         }
+        let counters = self.transport.control().counters(self.rank());
+        counters.call(self.seq, call.collective as usize, checked.bytes);
         let exchange = Exchange::begin(self, call, checked, recipe, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         Ok(exchange)

@@ -4,8 +4,12 @@ use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
 use crate::memory::control::Layout;
+#[cfg(any(test, feature = "internals"))]
+use crate::memory::heap;
 use crate::planner::select::Selection;
 use crate::sys::parallel_function::ParallelFunction;
+#[cfg(any(test, feature = "internals"))]
+use crate::sys::shm;
 use crate::transport::threads::ThreadSettings;
 
 /// The settings that a caller may pass when it makes a communicator.
@@ -70,6 +74,14 @@ pub const MOST_THREADS: u32 = 4096;
 
 /// Limits what a peer may announce, so that a faulty one cannot make us map the moon.
 pub(super) const MOST_STAGING: u64 = 1 << 32;
+
+/// Checks the settings of the environment, for a launcher that would hear of them from each rank. `algo`: in place of `PENNY_ALGO`.
+#[cfg(any(test, feature = "internals"))]
+pub fn check_environment(algo: Option<String>) -> Result<()> {
+    Settings::read(&Config { algo, ..Config::default() }, false)?;
+    heap::limit_bytes()?;
+    shm::asked_for().map(drop)
+}
 
 impl Settings {
     /// Returns the staging bytes of each rank, at most [`MOST_STAGING`]. Algorithms for declared machines have a channel for every

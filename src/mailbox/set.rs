@@ -272,6 +272,7 @@ impl Mailboxes {
             deadline_ns: t.deadline(),
             nap: NAP,
             neighbours: t.has_far().then_some(t as &dyn Neighbours),
+            time: Some(&t.control().counters(t.rank()).waits),
         };
         waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
     }

@@ -1,7 +1,7 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life | records | progress | bell | pairs (n x n) | arrivals | payloads | staging | rings, signals (n x n)
+//!     header | life | records | progress | bell | counters | pairs (n x n) | arrivals | payloads | staging | rings, signals (n x n)
 //!     '----------------------- its head ------------------------'                                 '---- at first use ---'
 //!     '---------------------- reserved when it is made ---------------------------' '- by each rank -'
 //! ```
@@ -16,9 +16,12 @@
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 pub mod arrivals;
+pub mod call_counters;
 mod family;
 mod layout;
 pub mod lines;
+#[cfg(any(test, feature = "internals"))]
+mod observed;
 mod reserved;
 pub mod signals;
 
@@ -32,6 +35,8 @@ pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
 pub use layout::Layout;
+#[cfg(any(test, feature = "internals"))]
+pub use observed::observed;
 use lines::Lines;
 use reserved::Reserved;
 use std::fs::File;
@@ -51,7 +56,7 @@ const PAIR_STRIDE: usize = PAIR_SLOT + 64;
 #[repr(C, align(64))]
 pub struct Header {
     /// [`MAGIC`], written last by the maker.
-    pub magic: AtomicU64,
+    magic: AtomicU64,
     /// Ranks that have finished joining.
     pub attached: AtomicU32,
     /// Ranks that have unmapped it.
@@ -62,7 +67,10 @@ pub struct Header {
     given: AtomicU64,
     /// In the file's first page: 1 + the PID of the process whose death one of the file's communicators has noticed first; 0: none.
     dead: AtomicU64,
-    _line: [AtomicU64; 3],
+    /// Where everything lies, for processes that look on: ranks and staging bytes of each.
+    ranks: AtomicU64,
+    staging: AtomicU64,
+    _line: AtomicU64,
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
     /// The rank that has ended all calls, and how (`transport::link::Ending`); 0: none has.
@@ -193,7 +201,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x06");
+const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x07");
 
 /// A mapped control segment.
 pub struct Control {
@@ -273,6 +281,14 @@ impl Control {
     /// Tells the other communicators of this file of the first death.
     pub fn note_dead_in_family(&self, pid: u32) {
         self.file.note_dead(pid);
+    }
+    /// Tells processes that look on that everything is in its place.
+    pub fn announce(&self) {
+        let header = self.header();
+        header.ranks.store(self.layout.nranks as u64, Ordering::Relaxed);
+        header.staging.store(self.layout.staging as u64, Ordering::Relaxed);
+        // ORDER: publishes both; partner: `observed`.
+        header.magic.store(MAGIC, Ordering::Release);
     }
     /// The file by which others map it.
     pub fn file(&self) -> &File {

@@ -368,7 +368,7 @@ impl Heap {
 }
 
 /// Returns the size that PENNY_HEAP_SIZE asks for, in whole pages.
-fn limit_bytes() -> Result<Option<usize>> {
+pub fn limit_bytes() -> Result<Option<usize>> {
     let Some(text) = env::get("PENNY_HEAP_SIZE") else { return Ok(None) };
     let bytes = env::parse_bytes(&text).ok_or_else(|| {
         Error::argument(format!(

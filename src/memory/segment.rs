@@ -4,6 +4,7 @@ use super::view::Payload;
 use crate::error::{Error, Result};
 use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sync::wait_time::WaitTime;
 use crate::sys::keeper::LifeNode;
 use crate::sys::ofi::MappedRegion;
 use crate::sys::remap::Again;
@@ -31,6 +32,8 @@ unsafe impl ShmSafe for crate::sync::prim::model::AtomicU32 {}
 unsafe impl ShmSafe for crate::sync::prim::model::AtomicU64 {}
 // SAFETY: repr(C), atomics only, any bits valid.
 unsafe impl ShmSafe for Doorbell {}
+// SAFETY: as above.
+unsafe impl ShmSafe for WaitTime {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Sleepers {}
 // SAFETY: as above.
@@ -115,6 +118,14 @@ impl Segment {
     pub(super) fn part(file: &File, offset: usize, bytes: usize) -> Result<Segment> {
         let options = || MmapOptions::new().offset(offset as u64).len(bytes).map_raw(file);
         let raw = options().map_err(|e| refused(bytes, &e.to_string()))?;
+        Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
+    }
+
+    /// Maps a part of a file of other processes for reading. Nothing may be stored there.
+    #[cfg(any(test, feature = "internals"))]
+    pub(super) fn looked_at(file: &File, offset: u64, bytes: usize) -> Result<Segment> {
+        let raw = MmapOptions::new().offset(offset).len(bytes).map_raw_read_only(file);
+        let raw = raw.map_err(|e| refused(bytes, &e.to_string()))?;
         Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
     }
 

@@ -11,3 +11,4 @@ pub mod listed;
 #[cfg(all(loom, test))]
 mod models;
 pub mod parallel_for;
+pub mod wait_time;

@@ -30,7 +30,7 @@ pub enum Backing {
 }
 
 /// What `PENNY_SHM` asks for; `None`: /dev/shm where it will do, else a memfd.
-fn asked_for() -> Result<Option<Backing>> {
+pub fn asked_for() -> Result<Option<Backing>> {
     match env::get("PENNY_SHM").as_deref() {
         None => Ok(None),
         Some("posix") => Ok(Some(Backing::DevShm)),
@@ -226,6 +226,13 @@ pub fn release(file: &File, offset: usize, bytes: usize) -> bool {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fallocate on an open descriptor with plain numbers.
     unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) == 0 }
+}
+
+/// Returns where from `at` on a file has memory. This moves the position of the descriptor.
+#[cfg(any(test, feature = "internals"))]
+pub fn next_filled(file: &File, at: u64) -> Option<u64> {
+    let next = nix::unistd::lseek(file, i64::try_from(at).ok()?, nix::unistd::Whence::SeekData).ok()?;
+    u64::try_from(next).ok()
 }
 
 /// Total and free bytes of /dev/shm.

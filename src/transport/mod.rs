@@ -13,6 +13,8 @@ pub mod identity;
 #[cfg(all(test, not(loom)))]
 pub mod in_process;
 pub mod link;
+#[cfg(any(test, feature = "internals"))]
+pub mod look;
 pub mod ofi_link;
 pub mod pace;
 pub mod pair;

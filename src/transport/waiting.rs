@@ -111,6 +111,7 @@ impl Transport {
             deadline_ns,
             nap,
             neighbours: Some(self),
+            time: Some(&self.control.counters(self.rank).waits),
         }
     }
 

@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// Ranks that were measured; default: those that the log lists, else one at each place of the machine
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Collective that was measured; default: the one that the log tells
     #[arg(long, value_name = "COLLECTIVE")]

@@ -33,7 +33,13 @@ pub use output::{Line, Stream};
 use ranks::{End, Ranks, SpawnError};
 
 /// The most ranks; the limit protects from typing errors.
-pub const MOST_RANKS: i64 = 1024;
+pub const MOST_RANKS: u32 = 1024;
+
+/// Reads a number of ranks, for the command line.
+pub fn ranks(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_RANKS).contains(number));
+    number.ok_or_else(|| format!("not a number of ranks in 1..={MOST_RANKS}"))
+}
 
 /// The time that ranks have after another's failure before they get SIGTERM: a moment to say what they know of it.
 const TIME_TO_TELL: Duration = Duration::from_millis(200);

@@ -1,9 +1,11 @@
 //! The processes of a job: started, signalled, reaped.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -78,6 +80,41 @@ impl fmt::Display for End {
     }
 }
 
+/// Returns the exit code and the sentence for a program that cannot be started, with its remedy. `None`: the program is not the cause.
+fn not_started(program: &OsStr, error: &std::io::Error) -> Option<(u8, String)> {
+    let (path, shown) = (Path::new(program), program.display());
+    let has_folder = path.components().nth(1).is_some() || path.is_absolute();
+    let is_python = path.extension().is_some_and(|kind| kind == "py");
+    let source = path
+        .extension()
+        .and_then(OsStr::to_str)
+        .filter(|kind| ["c", "cc", "cpp", "rs", "f90"].contains(kind));
+    let (code, fault) = match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::NotFound, _) => (127, format!("there is no program `{shown}`")),
+        (ErrorKind::PermissionDenied, _) if path.is_dir() => (126, format!("`{shown}` is a folder")),
+        (ErrorKind::PermissionDenied, _) => (126, format!("`{shown}` is not executable")),
+        (_, Some(libc::ENOEXEC)) => (126, format!("`{shown}` is no program of this system")),
+        _ => return None,
+    };
+    let remedy = if code == 127 && path.exists() && !has_folder {
+        let start = if is_python { "python3 " } else { "./" };
+        format!("did you mean {start}{shown}?")
+    } else if code == 127 && path.exists() {
+        "the interpreter that its first line names is not there, or it is for another processor".into()
+    } else if code == 127 {
+        "name a file, such as ./a.out, or a program of PATH".into()
+    } else if path.is_dir() {
+        "name the program in it".into()
+    } else if is_python {
+        format!("start it by its interpreter: python3 {shown}")
+    } else if let Some(kind) = source {
+        format!("it is source code (.{kind}): compile it, and name what the compiler makes")
+    } else {
+        "chmod +x makes it so, and a script's first line names its interpreter (#!/bin/sh)".into()
+    };
+    Some((code, format!("{fault}; {remedy}")))
+}
+
 impl Ranks {
     /// Starts all processes, or none. Returns the pipes of their output, too, where it is piped. `noun`: what each is called.
     pub fn spawn(commands: Vec<Prepared>, noun: &str) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
@@ -102,12 +139,9 @@ impl Ranks {
                 }
                 Err(error) => {
                     let program = command.get_program().display();
-                    let (code, sentence) = match error.kind() {
-                        ErrorKind::NotFound => (127, format!("there is no program `{program}`")),
-                        ErrorKind::PermissionDenied => {
-                            (126, format!("`{program}` cannot be executed: {error}"))
-                        }
-                        _ => (1, format!("cannot start {noun} {name} of {all} (`{program}`): {error}")),
+                    let (code, sentence) = match not_started(command.get_program(), &error) {
+                        Some(told) => told,
+                        None => (1, format!("cannot start {noun} {name} of {all} (`{program}`): {error}")),
                     };
                     ranks.kill_and_reap();
                     return Err(SpawnError { code, sentence });

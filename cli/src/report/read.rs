@@ -78,7 +78,7 @@ impl Inputs {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
         let unknown = |why: String| {
-            format!("{name}: neither of penny perf --json, penny sim --json nor penny trace: {why}")
+            format!("{name}: is not what penny perf --json, penny sim --json or penny trace writes ({why})")
         };
         let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         for value in values {

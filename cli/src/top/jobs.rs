@@ -1,27 +1,32 @@
-//! Running jobs that stand on a declared machine, found through what processes have open.
+//! Running jobs, found through what processes have open.
 //!
 //! ```text
 //!     /proc/PID/fd/N -> "/dev/shm/#77 (deleted)" or "/memfd:penny (deleted)"   the only ways to a file without a name
 //! ```
 //!
-//! All ranks of a job hold the same file: its device and inode tell jobs apart. A process counts as a rank if the
-//! board has its number, so that another `penny top` does not keep a job alive that is over.
+//! All ranks of a job hold the same file: its device and inode tell jobs apart. That of a job on a declared machine is its board, that of any other
+//! the control segment of its communicators. A process counts as a rank if the file has its number, so that another `penny top` does not keep
+//! a job alive that is over.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File as Opened, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use penny::internals::fabric::live::Snapshot;
 use penny::internals::fabric::live::clock_segment::ClockSegment;
+use penny::internals::transport::look::Communicators;
 use penny::sim::topology::{self, Network};
+use serde::Serialize;
 
+use super::ranks::{History, RanksReport};
 use super::report::Report;
 
 /// The jobs that were running at the last look.
 pub struct Jobs {
     pid: Option<u32>,
-    known: BTreeMap<File, Option<Job>>,
+    known: BTreeMap<File, Job>,
     shown: Vec<File>,
 }
 
@@ -30,10 +35,40 @@ type File = (u64, u64);
 
 /// One of them.
 pub struct Job {
+    pids: Vec<u32>,
+    seen: Seen,
+}
+
+enum Seen {
+    Board(Box<BoardJob>),
+    Ranks { file: Opened, report: Option<RanksReport>, history: History },
+}
+
+/// The report of a job.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum JobReport {
+    /// It stands on a declared machine.
+    Ports(Report),
+    /// It does not.
+    Ranks(RanksReport),
+}
+
+impl JobReport {
+    /// Returns the ranks' processes.
+    pub fn pids(&self) -> &[u32] {
+        match self {
+            JobReport::Ports(report) => &report.pids,
+            JobReport::Ranks(report) => &report.pids,
+        }
+    }
+}
+
+/// A job on a declared machine.
+struct BoardJob {
     board: ClockSegment,
     /// The machine, if it can still be read and is the same.
     network: Option<Network>,
-    pids: Vec<u32>,
     now: Snapshot,
     before: Option<Snapshot>,
 }
@@ -54,47 +89,90 @@ impl Jobs {
         self.known.retain(|file, _| holders.contains_key(file));
         self.shown.clear();
         for (file, holders) in holders {
-            let job = self.known.entry(file).or_insert_with(|| Job::open(&holders));
-            let Some(job) = job else { continue };
+            let job = match self.known.entry(file) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => match Job::open(&holders) {
+                    Some(job) => new.insert(job),
+                    None => continue,
+                },
+            };
             job.look(&holders);
             let asked_for = self.pid.is_none_or(|pid| job.pids.iter().any(|&rank| descends(rank, pid)));
             if !job.pids.is_empty() && asked_for {
                 self.shown.push(file);
             }
         }
+        // A job on a declared machine has a control segment too.
+        let boards = self.shown.iter().filter_map(|file| self.known.get(file)).filter(|job| job.is_board());
+        let on_boards: BTreeSet<u32> = boards.flat_map(|job| job.pids.iter().copied()).collect();
+        let is_on_board = |job: &Job| !job.is_board() && job.pids.iter().any(|pid| on_boards.contains(pid));
+        self.shown.retain(|file| !self.known.get(file).is_some_and(is_on_board));
     }
 
     /// What was found.
     pub fn list(&self) -> Vec<&Job> {
-        self.shown.iter().filter_map(|file| self.known.get(file)?.as_ref()).collect()
+        self.shown.iter().filter_map(|file| self.known.get(file)).collect()
     }
 }
 
 impl Job {
-    /// `None`: the file is no board.
+    /// `None`: the file is none that tells of a job, or not yet.
     fn open(holders: &[(u32, PathBuf)]) -> Option<Job> {
         let (pid, descriptor) = holders.first()?;
-        let file = OpenOptions::new().read(true).write(true).open(descriptor).ok()?;
-        let board = ClockSegment::observe(file)?;
-        let now = Snapshot::of(&board);
-        let network = machine(&now, *pid);
-        Some(Job { board, network, pids: Vec::new(), now, before: None })
+        let board =
+            OpenOptions::new().read(true).write(true).open(descriptor).ok().and_then(ClockSegment::observe);
+        let seen = match board {
+            Some(board) => {
+                let now = Snapshot::of(&board);
+                let network = machine(&now, *pid);
+                Seen::Board(Box::new(BoardJob { board, network, now, before: None }))
+            }
+            None => {
+                let file = Opened::open(descriptor).ok()?;
+                if Communicators::of(&file).look().is_empty() {
+                    return None;
+                }
+                Seen::Ranks { file, report: None, history: History::default() }
+            }
+        };
+        Some(Job { pids: Vec::new(), seen })
+    }
+
+    fn is_board(&self) -> bool {
+        matches!(self.seen, Seen::Board(_))
     }
 
     fn look(&mut self, holders: &[(u32, PathBuf)]) {
-        let now = Snapshot::of(&self.board);
-        let ranks: BTreeSet<u32> = now.clocks.iter().map(|rank| rank.pid).collect();
-        let own: BTreeSet<u32> =
-            holders.iter().map(|(pid, _)| *pid).filter(|&pid| ranks.contains(&innermost(pid))).collect();
-        let first = self.pids.is_empty();
-        self.pids = own.into_iter().collect();
-        let before = std::mem::replace(&mut self.now, now);
-        self.before = (!first).then_some(before);
+        let own = |ranks: BTreeSet<u32>| -> Vec<u32> {
+            let holders: BTreeSet<u32> = holders.iter().map(|(pid, _)| *pid).collect();
+            holders.into_iter().filter(|&pid| ranks.contains(&innermost(pid))).collect()
+        };
+        match &mut self.seen {
+            Seen::Board(job) => {
+                let now = Snapshot::of(&job.board);
+                let first = self.pids.is_empty();
+                self.pids = own(now.clocks.iter().map(|rank| rank.pid).collect());
+                let before = std::mem::replace(&mut job.now, now);
+                job.before = (!first).then_some(before);
+            }
+            Seen::Ranks { file, report, history } => {
+                // Communicators come and go.
+                let looks = Communicators::of(file).look();
+                self.pids = own(looks.iter().flat_map(|look| &look.ranks).map(|rank| rank.pid).collect());
+                *report = Some(RanksReport::new(&self.pids, &looks, history));
+            }
+        }
     }
 
     /// Returns the report; with `all`, it includes ports that carried nothing.
-    pub fn report(&self, all: bool) -> Report {
-        Report::new(&self.pids, self.network.as_ref(), &self.now, self.before.as_ref(), all)
+    pub fn report(&self, all: bool) -> Option<JobReport> {
+        match &self.seen {
+            Seen::Board(job) => {
+                let BoardJob { network, now, before, .. } = &**job;
+                Some(JobReport::Ports(Report::new(&self.pids, network.as_ref(), now, before.as_ref(), all)))
+            }
+            Seen::Ranks { report, .. } => report.clone().map(JobReport::Ranks),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     head    the job, its NICs            stays
-//!     table   a line a port                scrolls
+//!     table   a line a port or a rank      scrolls
 //!     foot    keys                         stays
 //! ```
 
@@ -17,9 +17,9 @@ use crossterm::{cursor, execute, queue};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::jobs::Jobs;
-use super::report::Report;
-use super::text;
+use super::jobs::{JobReport, Jobs};
+use super::ranks::Sort;
+use super::text::Lines;
 
 /// The longest time until the screen notices that it was told to end.
 const NAP: Duration = Duration::from_millis(100);
@@ -27,6 +27,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// The view that the user has chosen by keys.
 struct View {
     all: bool,
+    sort: Sort,
     job: usize,
     scroll: usize,
 }
@@ -60,13 +61,13 @@ impl Drop for Screen {
 }
 
 /// Shows jobs until a key or a signal ends it.
-pub fn run(jobs: Jobs, all: bool, seconds: u32) -> Result<ExitCode, String> {
+pub fn run(jobs: Jobs, all: bool, sort: Sort, seconds: u32) -> Result<ExitCode, String> {
     let ending = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT].into_iter().collect::<SigSet>();
     let signals = ending
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
         .map_err(|why| format!("cannot watch signals: {why}"))?;
-    let view = View { all, job: 0, scroll: 0 };
+    let view = View { all, sort, job: 0, scroll: 0 };
     let screen = Screen::open().map_err(lost)?;
     let ended = watch(jobs, view, Duration::from_secs(seconds.into()), &signals);
     drop(screen);
@@ -107,29 +108,39 @@ fn watch(mut jobs: Jobs, mut view: View, interval: Duration, signals: &SignalFd)
 
 /// The lines to show.
 struct Shown {
-    head: Vec<String>,
-    columns: String,
-    rows: Vec<String>,
+    lines: Lines,
     foot: String,
 }
 
-fn show(jobs: &Jobs, view: &mut View, last: &mut Option<Report>) -> Shown {
+fn show(jobs: &Jobs, view: &mut View, last: &mut Option<JobReport>) -> Shown {
     let list = jobs.list();
     view.job %= list.len().max(1);
-    let mut foot = "q quit   a all ports   arrows scroll".to_owned();
-    match list.get(view.job) {
-        Some(job) => *last = Some(job.report(view.all)),
-        None => foot = format!("the job is over; this is what was seen of it last   {foot}"),
+    let now = list.get(view.job).and_then(|job| job.report(view.all));
+    let is_there = now.is_some();
+    if is_there {
+        *last = now;
+    }
+    let (keys, shown) = match last.clone() {
+        Some(JobReport::Ranks(report)) => (
+            "s sorts by the next of bytes, calls, waits and rank",
+            JobReport::Ranks(report.sorted(view.sort)),
+        ),
+        Some(ports) => ("a all ports", ports),
+        None => {
+            return Shown {
+                lines: Lines { head: Vec::new(), columns: String::new(), rows: Vec::new() },
+                foot: "q quit".into(),
+            };
+        }
+    };
+    let mut foot = format!("q quit   {keys}   arrows scroll");
+    if !is_there {
+        foot = format!("the job is over; this is what was seen of it last   {foot}");
     }
     if list.len() > 1 {
         foot = format!("job {} of {}   Tab next   {foot}", view.job + 1, list.len());
     }
-    match last {
-        Some(report) => {
-            Shown { head: text::head(report), columns: text::columns(report), rows: text::rows(report), foot }
-        }
-        None => Shown { head: Vec::new(), columns: String::new(), rows: Vec::new(), foot },
-    }
+    Shown { lines: Lines::of(&shown), foot }
 }
 
 fn wish(event: &Event, view: &mut View) -> Wish {
@@ -143,6 +154,7 @@ fn wish(event: &Event, view: &mut View) -> Wish {
         KeyCode::Char('q') | KeyCode::Esc => return Wish::Quit,
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wish::Quit,
         KeyCode::Char('a') => view.all = !view.all,
+        KeyCode::Char('s') => view.sort = view.sort.next(),
         KeyCode::Tab => (view.job, view.scroll) = (view.job + 1, 0),
         KeyCode::Up => view.scroll = view.scroll.saturating_sub(1),
         KeyCode::Down => view.scroll += 1,
@@ -159,11 +171,11 @@ fn wish(event: &Event, view: &mut View) -> Wish {
 fn fit(shown: &Shown, scroll: &mut usize, height: usize) -> Vec<(String, bool)> {
     let room = height.saturating_sub(2);
     let mut lines: Vec<(String, bool)> =
-        shown.head.iter().take(room).map(|line| (line.clone(), false)).collect();
-    lines.push((shown.columns.clone(), true));
+        shown.lines.head.iter().take(room).map(|line| (line.clone(), false)).collect();
+    lines.push((shown.lines.columns.clone(), true));
     let room = (height - 1).saturating_sub(lines.len());
-    *scroll = (*scroll).min(shown.rows.len().saturating_sub(room));
-    lines.extend(shown.rows.iter().skip(*scroll).take(room).map(|line| (line.clone(), false)));
+    *scroll = (*scroll).min(shown.lines.rows.len().saturating_sub(room));
+    lines.extend(shown.lines.rows.iter().skip(*scroll).take(room).map(|line| (line.clone(), false)));
     lines.resize(height - 1, (String::new(), false));
     lines.push((shown.foot.clone(), true));
     lines
@@ -195,7 +207,7 @@ mod tests {
     use crossterm::event::KeyEvent;
 
     fn press(code: KeyCode, modifiers: KeyModifiers) -> (Wish, View) {
-        let mut view = View { all: false, job: 0, scroll: 5 };
+        let mut view = View { all: false, sort: Sort::Bytes, job: 0, scroll: 5 };
         (wish(&Event::Key(KeyEvent::new(code, modifiers)), &mut view), view)
     }
 
@@ -205,6 +217,7 @@ mod tests {
         assert_eq!(press(KeyCode::Char('c'), KeyModifiers::CONTROL).0, Wish::Quit);
         assert_eq!(press(KeyCode::Char('c'), KeyModifiers::NONE).0, Wish::Nothing);
         assert!(press(KeyCode::Char('a'), KeyModifiers::NONE).1.all);
+        assert_eq!(press(KeyCode::Char('s'), KeyModifiers::NONE).1.sort, Sort::Calls);
         let (drawn, view) = press(KeyCode::Tab, KeyModifiers::NONE);
         assert_eq!((drawn, view.job, view.scroll), (Wish::Draw, 1, 0));
         assert_eq!(press(KeyCode::Down, KeyModifiers::NONE).1.scroll, 6);
@@ -212,12 +225,9 @@ mod tests {
 
     #[test]
     fn head_and_foot_stay_while_the_table_scrolls() {
-        let shown = Shown {
-            head: vec!["head".into()],
-            columns: "PORT".into(),
-            rows: (0..9).map(|row| format!("row {row}")).collect(),
-            foot: "keys".into(),
-        };
+        let rows = (0..9).map(|row| format!("row {row}")).collect();
+        let lines = Lines { head: vec!["head".into()], columns: "PORT".into(), rows };
+        let shown = Shown { lines, foot: "keys".into() };
         let fits = |mut scroll: usize, height| {
             let lines = fit(&shown, &mut scroll, height);
             (lines.into_iter().map(|(line, _)| line).collect::<Vec<_>>(), scroll)

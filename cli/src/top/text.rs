@@ -6,6 +6,8 @@
 //!     PORT          CLASS   BYTES  MESSAGES  BUSY  +BYTES  +MESSAGES  +BUSY  QUEUE  ERRORS  RESENDS  DOWN
 //! ```
 
+use super::jobs::JobReport;
+use super::ranks_text;
 use super::report::{Node, Port, Report};
 
 /// Nodes that have a line of their own.
@@ -13,14 +15,36 @@ const NODES: usize = 16;
 /// Idle NICs of a node that are named.
 const IDLE: usize = 16;
 
-/// Returns the whole report.
-pub fn whole(report: &Report) -> String {
-    let table = std::iter::once(columns(report)).chain(rows(report));
-    head(report).into_iter().chain(table).map(|line| line + "\n").collect()
+/// The lines of a report.
+pub struct Lines {
+    pub head: Vec<String>,
+    pub columns: String,
+    pub rows: Vec<String>,
+}
+
+impl Lines {
+    pub fn of(report: &JobReport) -> Lines {
+        match report {
+            JobReport::Ports(report) => {
+                Lines { head: head(report), columns: columns(report), rows: rows(report) }
+            }
+            JobReport::Ranks(report) => Lines {
+                head: ranks_text::head(report),
+                columns: ranks_text::columns(report),
+                rows: ranks_text::rows(report),
+            },
+        }
+    }
+
+    /// Returns all of them.
+    pub fn whole(self) -> String {
+        let lines = self.head.into_iter().chain([self.columns]).chain(self.rows);
+        lines.map(|line| line + "\n").collect()
+    }
 }
 
 /// Returns the lines about the job.
-pub fn head(report: &Report) -> Vec<String> {
+fn head(report: &Report) -> Vec<String> {
     let mut first = format!("{}  {}", report.machine, ranks(report));
     first += &format!("  clocks {} to {}", time(report.least_clock_ps), time(report.most_clock_ps));
     if let Some(ps) = report.since_last_ps {
@@ -49,13 +73,17 @@ pub fn head(report: &Report) -> Vec<String> {
     lines
 }
 
-fn ranks(report: &Report) -> String {
-    let processes = match report.pids.as_slice() {
+/// Tells the ranks' processes.
+pub fn processes(pids: &[u32]) -> String {
+    match pids {
         [one] => format!("process {one}"),
-        [first, .., last] => format!("{} processes {first} to {last}", report.pids.len()),
+        [first, .., last] => format!("{} processes {first} to {last}", pids.len()),
         [] => "processes gone".to_owned(),
-    };
-    let mut text = format!("{} ranks ({processes})", report.ranks);
+    }
+}
+
+fn ranks(report: &Report) -> String {
+    let mut text = format!("{} ranks ({})", report.ranks, processes(&report.pids));
     if report.joined < report.ranks {
         text += &format!(", {} not there yet", report.ranks - report.joined);
     }
@@ -85,7 +113,7 @@ fn widths(report: &Report) -> (usize, usize) {
 }
 
 /// The table's first line.
-pub fn columns(report: &Report) -> String {
+fn columns(report: &Report) -> String {
     let (name, class) = widths(report);
     let mut line =
         format!("{:<name$}  {:<class$}  {:>9}  {:>10}  {:>6}", "PORT", "CLASS", "BYTES", "MESSAGES", "BUSY");
@@ -96,7 +124,7 @@ pub fn columns(report: &Report) -> String {
 }
 
 /// A line a port.
-pub fn rows(report: &Report) -> Vec<String> {
+fn rows(report: &Report) -> Vec<String> {
     let (name, class) = widths(report);
     let row = |port: &Port| {
         let mut line = format!(
@@ -121,12 +149,12 @@ pub fn rows(report: &Report) -> Vec<String> {
     rows
 }
 
-fn percent(share: Option<f64>) -> String {
+pub fn percent(share: Option<f64>) -> String {
     share.map_or("-".into(), |share| format!("{:.1}%", share * 100.0))
 }
 
 /// Three digits or so, and a unit that fits them.
-fn scaled(value: u64, units: &[(f64, &str)]) -> String {
+pub fn scaled(value: u64, units: &[(f64, &str)]) -> String {
     let value = value as f64;
     let &(unit, name) = units.iter().rev().find(|(unit, _)| value >= *unit).unwrap_or(&units[0]);
     let number = value / unit;
@@ -138,7 +166,7 @@ fn scaled(value: u64, units: &[(f64, &str)]) -> String {
     format!("{number:.digits$} {name}")
 }
 
-fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     scaled(count, &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")])
 }
 
@@ -154,7 +182,8 @@ mod tests {
     #[test]
     fn a_job_is_a_head_its_nics_and_a_line_a_port() {
         let (network, before, now) = looks();
-        let once = whole(&Report::new(&[41, 42, 43, 44], Some(&network), &now, None, false));
+        let report = Report::new(&[41, 42, 43, 44], Some(&network), &now, None, false);
+        let once = Lines::of(&JobReport::Ports(report)).whole();
         let expected = "\
 dgx-h100:nodes=2,places=2  4 ranks (4 processes 41 to 44)  clocks 3.00 ns to 6.00 ns  3 calls
 n0: 1 of 2 NICs transmit, 0 of 2 receive, idle: g0
@@ -176,7 +205,8 @@ n1.g1.nic.rx  leaf     12.3 kB           3   25.0%       0       0        0     
         (now.under_way, now.late, now.halted) = (true, 2, Some("deadlock of two".into()));
         (now.clocks[1].pid, now.clocks[2].left) = (0, true);
         now.ports.iter_mut().for_each(|port| port.counters = Default::default());
-        let text = whole(&Report::new(&[41], Some(&network), &now, None, false));
+        let report = Report::new(&[41], Some(&network), &now, None, false);
+        let text = Lines::of(&JobReport::Ports(report)).whole();
         for part in [
             "(process 41), 1 not there yet, 1 left",
             "2 served late",

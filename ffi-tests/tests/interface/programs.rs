@@ -99,6 +99,8 @@ fn holds_in_cpp(name: &str, options: &[&str], on: &[usize]) {
 fn objects_of_cpp_do_what_the_functions_do() {
     holds_in_cpp("cpp", &["-std=c++17"], &[1, 2, 3, 4]);
     holds_in_cpp("cpp", &["-std=c++20"], &[2]);
+    holds_in_cpp("cpp_objects", &["-std=c++17"], &[1, 2, 3, 4]);
+    holds_in_cpp("cpp_objects", &["-std=c++20"], &[2]);
 }
 
 #[test]

@@ -120,6 +120,7 @@ pub(in crate::comm) fn run_untimed(c: &mut CommCore, transfers: &[Transfer]) -> 
         return Ok(());
     }
     let mut batch = check_all(c, transfers, true)?;
+    count(c, &batch);
     let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
     move_bytes(c, &mut batch, &mut progress)
 }
@@ -141,11 +142,19 @@ fn check_all<'a>(
 /// Moves the bytes; on a declared machine, in its time.
 fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]>) -> Result<()> {
     let batch = batch.as_mut();
+    count(c, batch);
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {
         let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
         move_bytes(c, batch, &mut progress)
     })
+}
+
+/// Counts transfers for processes that look on.
+#[inline]
+fn count(c: &CommCore, batch: &[pair::PairTransfer<'_>]) {
+    let counters = c.transport.control().counters(c.rank());
+    batch.iter().for_each(|x| counters.messages(x.send, 1, x.data().bytes() as u64));
 }
 
 fn move_bytes(
@@ -190,6 +199,7 @@ impl<'a> PolledTransfers<'a> {
         c.broken()?;
         let mut batch = check_all(c, transfers, grouped)?;
         batch.extend(checked);
+        count(c, &batch);
         Ok(PolledTransfers { batch, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
     }
 

@@ -2,7 +2,6 @@
 
 use crate::bootstrap::StopCheck;
 use crate::error::{Error, Result};
-use crate::memory::control::MAGIC;
 use crate::sync::prim::Ordering;
 use crate::sys::process::Card;
 use crate::transport::Transport;
@@ -19,7 +18,7 @@ pub(super) fn attach(
     let (rank, header) = (t.rank(), t.control().header());
     t.live(card.pid, card.start);
     if t.is_first_of_its_host() {
-        header.magic.store(MAGIC, Ordering::Relaxed);
+        t.control().announce();
     }
     header.attached.fetch_add(1, Ordering::AcqRel);
     die_point!(88 "attach_counted");

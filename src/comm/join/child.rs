@@ -105,3 +105,81 @@ impl ChildEntrance<'_> {
         Ok(CommCore::new(handle, timing, membership, planner, shared.device, origin))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::comm::{self, Call, CommHandle, Transfer, registry};
+    use crate::memory::view::Address;
+    use crate::transport::look::Communicators;
+    use crate::types::{Collective, DataType, RedOp};
+
+    fn sum(comm: CommHandle, bytes: usize) {
+        let mut data = vec![1u8; bytes];
+        let address = Address::of_mut(&mut data);
+        let (collective, dtype) = (Collective::AllReduce, DataType::Uint8);
+        let call = Call {
+            collective,
+            send: address,
+            recv: address,
+            count: bytes,
+            dtype,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        };
+        comm::collective_now(comm, &call).unwrap();
+    }
+
+    #[test]
+    fn a_look_from_outside_finds_calls_messages_and_children() {
+        let ranks = comm::init_all(2).unwrap();
+        let file = registry::shared(ranks[0]).unwrap().transport.control().file().try_clone().unwrap();
+        let look = || Communicators::of(&file).look();
+        assert_eq!(look().len(), 1);
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut told = Some(told);
+        let child = std::thread::scope(|scope| {
+            let mut one = |rank: usize| {
+                let comm = ranks[rank];
+                let told = if rank == 1 { told.take() } else { None };
+                scope.spawn(move || {
+                    told.inspect(|told| told.recv().unwrap());
+                    (0..10).for_each(|_| sum(comm, 100));
+                    sum(comm, 3000);
+                    let mut byte = [7];
+                    let (buffer, peer) = (Address::of_mut(&mut byte), 1 - rank as i32);
+                    let (count, dtype) = (1, DataType::Uint8);
+                    let transfer =
+                        Transfer { send: rank == 0, buffer, count, dtype, peer, of_collective: false };
+                    comm::transfer_now(comm, &transfer).unwrap();
+                    let child = comm::split_now(comm, Some(0), 0).unwrap().unwrap();
+                    sum(child, 5);
+                    child
+                })
+            };
+            let threads = [0, 1].map(&mut one);
+            // Rank 1 goes on when rank 0 is seen to wait for it.
+            while look()[0].ranks[0].waiting_ns.is_none() {
+                std::thread::yield_now();
+            }
+            tell.send(()).unwrap();
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let looks = look();
+        let places: Vec<_> = looks.iter().map(|look| (look.at > 0, look.nranks, look.ranks.len())).collect();
+        assert_eq!(places, [(false, 2, 2), (true, 2, 2)]);
+        for (number, rank) in looks[0].ranks.iter().enumerate() {
+            let (collective, amount) = rank.collectives[0];
+            assert_eq!((collective, rank.state), (Collective::AllReduce, "member"));
+            assert_eq!((rank.rank, rank.pid), (number as u32, std::process::id()));
+            assert!(number == 1 || rank.waited_ns > 0);
+            assert_eq!((amount.number, amount.bytes), (11, 4000), "{rank:?}");
+            let messages = [rank.sent, rank.received].map(|amount| (amount.number, amount.bytes));
+            assert_eq!(messages[number], (1, 1));
+            assert_eq!(messages[1 - number], (0, 0));
+        }
+        let last = looks[1].ranks[0].last_call.as_deref();
+        assert_eq!(last, Some("#1 all_reduce(count 5, type uint8, op sum)"));
+        child.into_iter().chain(ranks).for_each(|rank| comm::abort(rank).unwrap());
+    }
+}

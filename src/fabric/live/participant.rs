@@ -270,6 +270,7 @@ impl Participant {
                 deadline_ns,
                 nap: NAP,
                 neighbours: None,
+                time: None,
             };
             let mut watchdog = Watchdog::new();
             let look = || {

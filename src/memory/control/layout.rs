@@ -1,6 +1,7 @@
 //! Where everything lies in a control segment.
 
 use super::arrivals::{BEHIND, BLOCK, depth, half};
+use super::call_counters::CallCounters;
 use super::{Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
 use crate::sync::doorbell::Doorbell;
 
@@ -13,6 +14,7 @@ pub struct Layout {
     pub(super) record: usize,
     pub(super) progress: usize,
     pub(super) doorbell: usize,
+    pub(super) counters: usize,
     pub(super) arrival: usize,
     /// Arrival lines of a rank.
     pub depth: usize,
@@ -44,6 +46,7 @@ impl Layout {
         let record = take(n * RECORDS * size_of::<Record>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
         let doorbell = take(n * size_of::<Doorbell>(), 64);
+        let counters = take(n * size_of::<CallCounters>(), 128);
         let pair = take(n * n * size_of::<Pair>(), 64);
         let (depth, half) = (depth(n), half(n));
         let arrival = take(n * depth * ARRIVAL, 4096);
@@ -58,6 +61,7 @@ impl Layout {
             record,
             progress,
             doorbell,
+            counters,
             arrival,
             depth,
             half,
