@@ -1,6 +1,7 @@
 // C++: the slope of a line through points that are spread over the ranks, found by gradient descent.
 #include <penny.hpp>
 
+#include <cstdint>
 #include <cstdio>
 #include <vector>
 
@@ -39,6 +40,13 @@ static void fit() {
         for (int r = 0; r < ranks; r++) std::printf("rank %d had %d points\n", r, points[static_cast<std::size_t>(r)]);
         std::printf("y = %.2f x %+.2f\n", slope, offset);
     }
+
+    // One-sided: every rank adds its points to a counter of rank 0, which takes no part in it.
+    auto heap = comm.make_heap();
+    auto counter = heap.allocate<std::int64_t>(1);
+    heap.add(counter, 0, static_cast<std::int64_t>(xs.size()), 0);
+    heap.barrier();
+    if (rank == 0) std::printf("%d points in all\n", static_cast<int>(counter[0]));
 
     // A wrong argument is an exception with a sentence.
     try {

@@ -109,7 +109,9 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     let rows = sweep::rows(args.collective, &args.options, ranks)?;
     let variants = variants(&args);
     for variant in &variants {
-        comm::check_environment(variant.algorithm.clone()).map_err(|error| error.message.clone())?;
+        let as_typed = if variant.algorithm.is_some() { "--algorithm" } else { "PENNY_ALGO" };
+        let checked = comm::check_environment(variant.algorithm.clone());
+        checked.map_err(|error| error.message.replacen("PENNY_ALGO", as_typed, 1))?;
     }
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();

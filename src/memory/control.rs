@@ -35,9 +35,9 @@ pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
 pub use layout::Layout;
+use lines::Lines;
 #[cfg(any(test, feature = "internals"))]
 pub use observed::observed;
-use lines::Lines;
 use reserved::Reserved;
 use std::fs::File;
 use std::sync::Arc;

@@ -228,6 +228,14 @@ pub fn release(file: &File, offset: usize, bytes: usize) -> bool {
     unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) == 0 }
 }
 
+/// Reads a word of a file. A look at a page by a mapping would give it memory, which nobody has reserved.
+#[cfg(any(test, feature = "internals"))]
+pub fn word_at(file: &File, at: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut word, at).ok()?;
+    Some(u64::from_ne_bytes(word))
+}
+
 /// Returns where from `at` on a file has memory. This moves the position of the descriptor.
 #[cfg(any(test, feature = "internals"))]
 pub fn next_filled(file: &File, at: u64) -> Option<u64> {

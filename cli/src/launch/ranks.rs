@@ -89,11 +89,10 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Option<(u8, String)> 
         .extension()
         .and_then(OsStr::to_str)
         .filter(|kind| ["c", "cc", "cpp", "rs", "f90"].contains(kind));
-    let (code, fault) = match (error.kind(), error.raw_os_error()) {
-        (ErrorKind::NotFound, _) => (127, format!("there is no program `{shown}`")),
-        (ErrorKind::PermissionDenied, _) if path.is_dir() => (126, format!("`{shown}` is a folder")),
-        (ErrorKind::PermissionDenied, _) => (126, format!("`{shown}` is not executable")),
-        (_, Some(libc::ENOEXEC)) => (126, format!("`{shown}` is no program of this system")),
+    let (code, fault) = match error.kind() {
+        ErrorKind::NotFound => (127, format!("there is no program `{shown}`")),
+        ErrorKind::PermissionDenied if path.is_dir() => (126, format!("`{shown}` is a folder")),
+        ErrorKind::PermissionDenied => (126, format!("`{shown}` is not executable")),
         _ => return None,
     };
     let remedy = if code == 127 && path.exists() && !has_folder {

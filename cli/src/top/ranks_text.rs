@@ -101,7 +101,7 @@ fn sparkline(rates: &[f64], most: f64) -> String {
 }
 
 fn count_of(number: f64) -> String {
-    scaled(number as u64, &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")]).trim_end().to_owned()
+    scaled(number as u64, &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")]).replace(' ', "")
 }
 
 fn seconds(s: f64) -> String {

@@ -165,7 +165,10 @@ mod tests {
             tell.send(()).unwrap();
             threads.map(|thread| thread.join().unwrap())
         });
+        let filled = || crate::sys::shm::filled(&file);
+        let before = filled();
         let looks = look();
+        assert_eq!((look().len(), filled()), (2, before), "a look takes no memory");
         let places: Vec<_> = looks.iter().map(|look| (look.at > 0, look.nranks, look.ranks.len())).collect();
         assert_eq!(places, [(false, 2, 2), (true, 2, 2)]);
         for (number, rank) in looks[0].ranks.iter().enumerate() {

@@ -276,7 +276,7 @@ impl ClockSegment {
     #[cfg(any(test, feature = "internals"))]
     pub fn observe(file: File) -> Option<ClockSegment> {
         let head = size_of::<BoardHeader>();
-        if file.metadata().ok()?.len() < head as u64 {
+        if file.metadata().ok()?.len() < head as u64 || shm::word_at(&file, 0)? != MAGIC {
             return None;
         }
         let (places, ports) = {

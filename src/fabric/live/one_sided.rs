@@ -219,7 +219,7 @@ impl Participant {
             deadline_ns,
             nap: NAP,
             neighbours: None,
-                time: None,
+            time: None,
         };
         waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
     }

@@ -12,6 +12,7 @@ use crate::sync::prim::{Ordering, fence};
 use crate::sys::shm;
 use crate::types::MAX_RANKS;
 use std::fs::File;
+use std::mem::offset_of;
 
 const PAGE: u64 = 4096;
 /// Communicators of a file that are looked for.
@@ -47,14 +48,12 @@ pub fn observed(file: &File) -> Vec<ObservedCommunicator> {
 }
 
 fn communicator(file: &File, at: u64, room: u64) -> Option<Lines> {
-    let head = Segment::looked_at(file, at, PAGE as usize).ok()?;
-    let header = &head.structs::<Header>(0, 1)[0];
-    // ORDER: partner: `announce`.
-    if header.magic.load(Ordering::Acquire) != MAGIC {
+    let word = |field: usize| shm::word_at(file, at + field as u64);
+    if word(offset_of!(Header, magic))? != MAGIC {
         return None;
     }
-    let ranks = u32::try_from(header.ranks.load(Ordering::Relaxed)).ok()?;
-    let staging = usize::try_from(header.staging.load(Ordering::Relaxed)).ok()?;
+    let ranks = u32::try_from(word(offset_of!(Header, ranks))?).ok()?;
+    let staging = usize::try_from(word(offset_of!(Header, staging))?).ok()?;
     if !(1..=MAX_RANKS).contains(&ranks) || staging as u64 > room {
         return None;
     }
@@ -62,7 +61,9 @@ fn communicator(file: &File, at: u64, room: u64) -> Option<Lines> {
     // Nothing behind the counters is read.
     let segment =
         (layout.total() as u64 <= room).then(|| Segment::looked_at(file, at, layout.head()))?.ok()?;
-    Some(Lines { segment, layout, rings: None })
+    let lines = Lines { segment, layout, rings: None };
+    // ORDER: partner: `announce`.
+    (lines.header().magic.load(Ordering::Acquire) == MAGIC).then_some(lines)
 }
 
 /// What was read of a rank's counters.
