@@ -4,11 +4,11 @@ use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
 use crate::memory::control::Layout;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 use crate::memory::heap;
 use crate::planner::select::Selection;
 use crate::sys::parallel_function::ParallelFunction;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 use crate::sys::shm;
 use crate::transport::threads::ThreadSettings;
 
@@ -76,7 +76,7 @@ pub const MOST_THREADS: u32 = 4096;
 pub(super) const MOST_STAGING: u64 = 1 << 32;
 
 /// Checks the settings of the environment, for a launcher that would hear of them from each rank. `algo`: in place of `PENNY_ALGO`.
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub fn check_environment(algo: Option<String>) -> Result<()> {
     Settings::read(&Config { algo, ..Config::default() }, false)?;
     heap::limit_bytes()?;

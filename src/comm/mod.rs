@@ -36,7 +36,7 @@ pub use calls::scaled::{
     FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, premul_sum_create, premul_sum_destroy, scaled,
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use config::check_environment;
 pub use config::{Config, MOST_THREADS};
 pub use group::at_end::{resume, suspend, window_register};

@@ -56,7 +56,7 @@ const PAIR_STRIDE: usize = PAIR_SLOT + 64;
 #[repr(C, align(64))]
 pub struct Header {
     /// [`MAGIC`], written last by the maker.
-    magic: AtomicU64,
+    pub magic: AtomicU64,
     /// Ranks that have finished joining.
     pub attached: AtomicU32,
     /// Ranks that have unmapped it.
@@ -201,7 +201,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x07");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x07");
 
 /// A mapped control segment.
 pub struct Control {

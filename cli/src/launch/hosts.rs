@@ -239,7 +239,7 @@ fn parse_one(word: &str) -> Result<HostRanks, String> {
         Some(number) => number
             .parse()
             .ok()
-            .filter(|&ranks| (1..=MOST_RANKS as u32).contains(&ranks))
+            .filter(|&ranks| (1..=MOST_RANKS).contains(&ranks))
             .ok_or_else(|| format!("{word:?}: {number:?} is no number of ranks in 1..={MOST_RANKS}"))?,
     };
     let host = host.trim_matches(['[', ']']);
