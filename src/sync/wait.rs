@@ -189,15 +189,16 @@ impl Waiter<'_> {
                 if is_shared {
                     break;
                 }
-                if counted.is_none() {
-                    counted = self.time.and_then(|time| time.begin(clock::now_ns()));
-                }
                 for _ in 0..POLLS_A_LOOK {
                     if ready() {
                         self.backoff.spinning_paid(spins);
                         return Ok(());
                     }
                     pause();
+                }
+                // Only now: two looks at the clock would show in a wait that is over within some microseconds.
+                if counted.is_none() {
+                    counted = self.time.and_then(|time| time.begin(clock::now_ns()));
                 }
             }
         }

@@ -25,7 +25,7 @@ use text::Lines;
 use crate::answer;
 
 const EXAMPLES: &str = "\
-A job of an ordinary communicator has a line a rank. WAITS is the time in waits that lasted longer than their first polls (some microseconds), in all or,
+A job of an ordinary communicator has a line a rank. WAITS is the time in waits that lasted longer than their first polls (some ten microseconds), in all or,
 where there were two looks, as a share of the time between them; a rank for which the others wait has the smallest. WAITING is how long the present
 wait has lasted. One-sided operations and mailboxes are not counted.
 
