@@ -252,11 +252,9 @@ impl Part {
 
 /// Stores to other ranks' memory, and waits for them.
 impl Timing {
-    /// Announces that ranks store to each other's memory from now on.
-    pub fn serve_exactly(&self) {
-        if let Some(declared) = &self.declared {
-            declared.participant.serve_exactly();
-        }
+    /// Announces that ranks store to each other's memory from now on. Fails where they cannot on a declared machine.
+    pub fn serve_exactly(&self) -> Result<()> {
+        self.participant().map_or(Ok(()), |participant| participant.serve_exactly())
     }
 
     /// Carries bytes from one rank to another, beginning at this rank's clock or at `at_ps`; returns when they would be there.

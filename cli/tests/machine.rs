@@ -53,3 +53,41 @@ fn a_dilation_that_no_host_keeps_is_refused_with_what_this_host_needs() {
     assert!(!output.status.success());
     assert!(sentence.contains("this host needs") && sentence.contains("pass paced:"), "{sentence}");
 }
+
+/// Plays hosts on this machine, in ssh's place.
+fn as_host() -> tempfile::TempPath {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let mut script = tempfile::NamedTempFile::new().unwrap();
+    script.write_all(b"#!/bin/sh\nhost=$1; shift; PENNY_HOST_ID=$host exec sh -c \"$*\"\n").unwrap();
+    std::fs::set_permissions(script.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    script.into_temp_path()
+}
+
+#[test]
+fn processes_of_two_and_three_hosts_take_the_simulated_time_to_the_picosecond() {
+    let script = as_host();
+    let across = |hosts: &str| format!("--hosts {hosts} --rsh {} --master 127.0.0.1", script.display());
+    let probe = format!("perf barrier {}", across("a:1,b:1"));
+    let probe = Command::new(env!("CARGO_BIN_EXE_penny")).args(probe.split_whitespace()).output().unwrap();
+    if String::from_utf8_lossy(&probe.stderr).contains("no libfabric found") {
+        println!("SKIPPED: there is no libfabric");
+        return;
+    }
+    for (name, hosts, options) in [
+        ("two", "a:8,b:8", format!("{RINGS} -b 1K -e 1M -f 32")),
+        ("three", "a:3,b:1,c:2", "all_gather -n 6 --fabric dgx-h100 -b 1K -e 1M -f 32".into()),
+        ("turns", "a:2,b:2", "all_to_all -n 4 --fabric t3000 -b 1K -e 64K -f 8".into()),
+    ] {
+        let expected = simulated(&options);
+        assert!(expected.len() >= 2);
+        assert_eq!(measured(name, &format!("{options} {}", across(hosts))), expected, "{hosts}");
+    }
+    let paced = format!("perf all_reduce --fabric dgx-h100 --clock paced:1000 {}", across("a:1,b:1"));
+    let paced = Command::new(env!("CARGO_BIN_EXE_penny")).args(paced.split_whitespace()).output().unwrap();
+    let sentence = String::from_utf8_lossy(&paced.stderr);
+    assert!(
+        !paced.status.success() && sentence.contains("the clock of a declared machine is virtual there"),
+        "{sentence}"
+    );
+}

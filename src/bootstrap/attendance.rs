@@ -27,7 +27,7 @@ pub struct Attendance {
 }
 
 /// What a rank hears from other hosts by way of the server.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// What a rank has told all others.
     Told {

@@ -179,6 +179,11 @@ pub fn fabric_account(comm: CommHandle) -> Result<(Arc<Participant>, ClockStats)
 /// Returns the traffic of each port of the declared machine.
 pub fn fabric_counters(comm: CommHandle) -> Result<(Arc<Participant>, Vec<PortCounters>)> {
     let participant = participant(comm)?;
+    if !participant.has_engine() {
+        return Err(Error::usage(
+            "the host of rank 0 counts the traffic of the declared machine; ask a rank there",
+        ));
+    }
     let counters = participant.counters();
     Ok((participant, counters))
 }

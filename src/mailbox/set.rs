@@ -99,7 +99,7 @@ impl Mailboxes {
         let mine = told[transport.rank() as usize].1;
         let threads = told.iter().map(|(_, shape)| shape.threads).sum();
         let flits = mine.slot_bytes / FLIT as u32;
-        timing.serve_exactly();
+        timing.serve_exactly()?;
         timing.expect_threads(mine.threads, 0);
         Ok(Mailboxes {
             blocks,

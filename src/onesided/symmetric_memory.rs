@@ -36,17 +36,17 @@ pub(super) struct HeapPlace<'a> {
 
 impl SymmetricMemory {
     /// Empty.
-    pub fn new(timing: Timing) -> SymmetricMemory {
-        timing.serve_exactly();
+    pub fn new(timing: Timing) -> Result<SymmetricMemory> {
+        timing.serve_exactly()?;
         let transport = timing.transport().clone();
         let segments = [const { OnceLock::new() }; SEGMENTS];
-        SymmetricMemory {
+        Ok(SymmetricMemory {
             transport,
             segments,
             timing,
             races: OnceLock::new(),
             closed: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Returns the ranks' connection.

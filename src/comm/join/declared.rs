@@ -9,34 +9,38 @@ use crate::types::Rank;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Makes rank 0's participant and the clock segment for all ranks; fails if the ranks do not fit the machine.
+/// Makes the participant of the first rank of a host, and the clock segment for the ranks there; fails if the ranks do not fit the machine.
+/// `first_of`: by rank, the first rank of its host.
 pub(in crate::comm) fn found(
     machine: Option<&Machine>,
     rank: Rank,
-    nranks: u32,
+    first_of: &[Rank],
 ) -> Result<Option<Participant>> {
     let Some(machine) = machine else { return Ok(None) };
     planner::check_protocols(&machine.network)?;
+    let nranks = first_of.len() as u32;
     machine.network.places(nranks).map_err(|e| Error::argument(format!("PENNY_FABRIC: {e}")))?;
-    (rank == 0).then(|| Participant::found(machine.clone(), nranks, planner::programs)).transpose()
+    let is_first = first_of[rank as usize] == rank;
+    is_first.then(|| Participant::found(machine.clone(), first_of, rank, planner::programs)).transpose()
 }
 
-/// Places ranks without a parent on a machine: rank 0 makes the clock segment, the others join it.
+/// Places ranks without a parent on a machine: the first of each host makes the clock segment, the others join it. `first_of`: as above.
 pub(in crate::comm) fn stand(
     founded: Option<Participant>,
     machine: Option<Machine>,
     clock_segment: Option<File>,
     rank: Rank,
-    nranks: u32,
+    first_of: &[Rank],
 ) -> Result<Option<Placement>> {
+    let nranks = first_of.len() as u32;
     let participant = match (founded, machine) {
         (Some(participant), _) => participant,
         (None, None) => return Ok(None),
         (None, Some(machine)) => {
             let file =
-                clock_segment.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
+                clock_segment.ok_or_else(|| Error::internal("the meeting ended without a clock segment"))?;
             let clock_segment = ClockSegment::open(file, nranks, machine.network.ports.len() as u32)?;
-            Participant::join(clock_segment, machine, rank, planner::programs)?
+            Participant::join(clock_segment, machine, first_of, rank, planner::programs)?
         }
     };
     Placement::root(Arc::new(participant), nranks).map(Some)

@@ -9,12 +9,14 @@
 //!
 //! The connection to the server stays: it is the rank's `lifeline`.
 
+use super::declared;
 use super::entrance::Entrance;
 use super::introduction::Introduction;
 use super::lifeline::Lifeline;
 use super::meeting::{Gathered, Gathering, Met, PreparedRank, Presence, faulty};
 use crate::bootstrap::{self, Attendance, DerivedPlace, Heard, Hello, MeetingPlace, Who};
 use crate::error::{Code, Error, Result};
+use crate::fabric::live::Clock;
 use crate::memory::control::{Control, Membership};
 use crate::planner::profile::HostProfile;
 use crate::sys::host::{HostIdentity, NAME_BYTES};
@@ -25,6 +27,7 @@ use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::ofi_link::OfiLink;
 use crate::types::Rank;
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,17 +60,17 @@ impl Neighbour {
 }
 
 /// Meets the ranks of all hosts, and connects to those of others.
-pub(super) fn meet(prepared: PreparedRank, entrance: &Entrance<'_>) -> Result<Met> {
+pub(super) fn meet(mut prepared: PreparedRank, entrance: &Entrance<'_>) -> Result<Met> {
     let (attendance, ranks, profile) = introduce(&prepared, entrance)?;
     // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
-    match connect(&prepared, entrance, &attendance, &ranks) {
-        Ok((transport, membership)) => {
+    match connect(&mut prepared, entrance, &attendance, &ranks) {
+        Ok((transport, membership, clock_segment)) => {
             let rank_0 = Who { pid: ranks[0].introduction.card.pid, host: Some(ranks[0].host) };
             let is_at_rank_0 = attendance.host() == rank_0;
             let lifeline = Lifeline::begin(attendance, is_at_rank_0, &transport)?;
+            let founded = prepared.founded.take();
             let (settings, machine) = prepared.into_parts();
             let presence = Presence::Hosts(lifeline);
-            let (founded, clock_segment) = (None, None);
             Ok(Met { presence, settings, machine, founded, clock_segment, profile, transport, membership })
         }
         Err(e) => {
@@ -103,32 +106,36 @@ fn introduce(
 
 /// Meets the ranks of this host, connects to the others, and makes the transport.
 fn connect(
-    prepared: &PreparedRank,
+    prepared: &mut PreparedRank,
     entrance: &Entrance<'_>,
     attendance: &Attendance,
     ranks: &[Neighbour],
-) -> Result<(Arc<Transport>, Result<Membership>)> {
+) -> Result<(Arc<Transport>, Result<Membership>, Option<File>)> {
     let &Entrance { rank, nranks, .. } = entrance;
     let here = ranks[rank as usize].host.id;
     let near: Vec<Rank> = (0..nranks).filter(|&r| ranks[r as usize].host.id == here).collect();
     let far: Vec<bool> = ranks.iter().map(|other| other.host.id != here).collect();
     check_alike(prepared, ranks, rank, &far)?;
+    let first_of = |other: &Neighbour| ranks.iter().position(|first| first.host.id == other.host.id);
+    let first_of: Vec<Rank> = ranks.iter().map(|other| first_of(other).unwrap_or(0) as Rank).collect();
+    prepared.founded = declared::found(prepared.machine.as_ref(), rank, &first_of)?;
+    let prepared = &*prepared;
     let watch = || (entrance.watch)().and_then(|()| attendance.check());
     let told = &ranks[near[0] as usize].told;
     let place = MeetingPlace::Derived(DerivedPlace::of_host(told));
     let layout = prepared.layout(nranks);
     let gathering = Gathering { place: &place, ranks: &near, rank, layout, watch: &watch };
-    let Gathered { attendance: local, control, heaps, cards, .. } = prepared.gather(&gathering)?;
+    let Gathered { attendance: local, control, heaps, cards, clock_segment, .. } =
+        prepared.gather(&gathering)?;
     local.joined();
     let rails = bootstrap::rails(local_address(attendance))?;
     let link = || link(prepared, entrance, attendance, ranks, &far, &control, &rails);
     let links = far.contains(&true).then(link).transpose()?;
     let transport = prepared.transport(rank, control.clone(), heaps, cards, links)?;
     transport.set_rails(rails);
-    let first_of = |other: &Neighbour| ranks.iter().position(|first| first.host.id == other.host.id);
-    transport.number_hosts(ranks.iter().map(|other| first_of(other).unwrap_or(0) as u32).collect());
+    transport.number_hosts(first_of);
     transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
-    Ok((transport, control.keep(rank)))
+    Ok((transport, control.keep(rank), clock_segment))
 }
 
 /// Returns the address of this host by which it has reached the meeting: others reach it there.
@@ -139,14 +146,20 @@ fn local_address(attendance: &Attendance) -> IpAddr {
 /// Are the ranks' settings such that they can join?
 fn check_alike(prepared: &PreparedRank, ranks: &[Neighbour], rank: Rank, far: &[bool]) -> Result<()> {
     let there = far.iter().position(|&far| far);
-    if let (Some(machine), Some(other)) = (&prepared.machine, there) {
+    if let (Some(machine), Some(other)) = (&prepared.machine, there)
+        && matches!(machine.clock, Clock::Paced(_))
+    {
         return Err(Error::usage(format!(
-            "PENNY_FABRIC={}: ranks {rank} and {other} run on two hosts ({} and {}), and the ranks of a declared machine must run on one; \
-             start all ranks on one host, or unset PENNY_FABRIC",
+            "PENNY_FABRIC={}: ranks {rank} and {other} run on two hosts ({} and {}), and the clock of a declared machine is virtual there; \
+             start all ranks on one host, or unset PENNY_FABRIC_CLOCK",
             machine.spec,
             ranks[rank as usize].host.name(),
             ranks[other].host.name()
         )));
+    }
+    let word = |other: &Neighbour| other.introduction.machine;
+    if let Some(peer) = ranks.iter().position(|other| word(other) != word(&ranks[rank as usize])) {
+        return Err(declared::unlike(rank, prepared.machine.as_ref(), peer as Rank));
     }
     let differs = |other: &&Neighbour| other.introduction.staging != ranks[0].introduction.staging;
     if let Some(at) = ranks.iter().position(|other| differs(&other)) {

@@ -6,6 +6,7 @@
 
 use crate::bootstrap::{Attendance, Heard};
 use crate::error::{Error, Result};
+use crate::fabric::live::{HostNews, Participant};
 use crate::log;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 /// The time between two looks at whether the rank has left.
 const LOOK: Duration = Duration::from_millis(500);
+/// The stack of the thread, on which the engine of a declared machine may run.
+const STACK: usize = 2 << 20;
 
 /// The connection, which a thread listens to.
 pub(super) struct Lifeline {
@@ -29,6 +32,15 @@ pub(super) struct Lifeline {
     is_over: AtomicBool,
     /// The communicator of the meeting and those that were made from it, with the ranks of each in the meeting.
     listeners: Mutex<Vec<Listener>>,
+    clock: Mutex<Clock>,
+}
+
+/// The clock of a declared machine.
+#[derive(Default)]
+struct Clock {
+    participant: Option<Weak<Participant>>,
+    /// What has come before this rank had one.
+    early: Vec<Heard>,
 }
 
 struct Listener {
@@ -49,11 +61,12 @@ impl Lifeline {
             verdict: OnceLock::new(),
             is_over: AtomicBool::new(false),
             listeners: Mutex::default(),
+            clock: Mutex::default(),
         });
         lifeline.add(transport, (0..transport.nranks()).collect());
         transport.keep_until_end(Arc::new(Leave(lifeline.clone())));
         let listens = lifeline.clone();
-        background::spawn("penny-lifeline", move || listens.listen()).map_err(|e| {
+        background::spawn_with_stack("penny-lifeline", STACK, move || listens.listen()).map_err(|e| {
             Error::system(format!("no thread to hear of other hosts: {e}; check `ulimit -u`"))
         })?;
         Ok(lifeline)
@@ -89,7 +102,14 @@ impl Lifeline {
         let mut rank_0_left = false;
         // BOUND: the rank leaves, or its process ends.
         while !self.is_over.load(Ordering::Acquire) {
-            let Some(heard) = self.attendance.hear(LOOK) else { continue };
+            let heard = self.attendance.hear(LOOK);
+            match heard {
+                Some(Heard::Silence) if self.is_at_rank_0 && !rank_0_left => {
+                    self.tell_clock(&Some(Heard::Death(0)));
+                }
+                _ => self.tell_clock(&heard),
+            }
+            let Some(heard) = heard else { continue };
             match heard {
                 Heard::Death(rank) => self.each(rank, |transport, rank| transport.note_far_death(rank)),
                 Heard::Failed(error) => {
@@ -100,10 +120,32 @@ impl Lifeline {
                     all.iter().for_each(|transport| transport.wake_own());
                 }
                 Heard::Left(rank) => rank_0_left |= rank == 0,
-                // What ranks tell each other before they join has been heard by now.
+                // For the clock alone.
                 Heard::Told { .. } => {}
                 Heard::Silence => return self.miss_the_server(rank_0_left),
             }
+        }
+    }
+
+    /// Carries what the clock of a declared machine tells other hosts, and what they tell it.
+    pub fn carry(self: &Arc<Lifeline>, participant: &Arc<Participant>) {
+        let tells = self.clone();
+        participant.connect(Box::new(move |bytes| tells.attendance.tell(bytes)));
+        let mut clock = self.clock.lock();
+        clock.participant = Some(Arc::downgrade(participant));
+        clock.early.drain(..).for_each(|heard| participant.hear(&news_of(&Some(heard))));
+    }
+
+    fn tell_clock(&self, heard: &Option<Heard>) {
+        let mut clock = self.clock.lock();
+        match (&clock.participant, heard) {
+            (Some(participant), _) => {
+                let participant = participant.upgrade();
+                drop(clock);
+                participant.into_iter().for_each(|participant| participant.hear(&news_of(heard)));
+            }
+            (None, Some(heard @ (Heard::Told { .. } | Heard::Left(_)))) => clock.early.push(heard.clone()),
+            (None, _) => {}
         }
     }
 
@@ -141,6 +183,17 @@ impl Lifeline {
     pub fn give_up(&self, why: &Error) {
         self.is_over.store(true, Ordering::Release);
         self.attendance.tell_why(why);
+    }
+}
+
+/// What was heard, for the clock of a declared machine.
+fn news_of(heard: &Option<Heard>) -> HostNews<'_> {
+    match heard {
+        Some(Heard::Told { bytes, .. }) => HostNews::Message(bytes),
+        Some(Heard::Death(rank)) => HostNews::Death(*rank),
+        Some(Heard::Left(rank)) => HostNews::Left(*rank),
+        Some(Heard::Silence) => HostNews::Silence,
+        Some(Heard::Failed(_)) | None => HostNews::Nothing,
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct PreparedRank {
     pub settings: Settings,
     pub machine: Option<Machine>,
     pub heap: &'static heap::Heap,
-    founded: Option<Participant>,
+    pub founded: Option<Participant>,
     /// Rank 0's, for all.
     pub profile: Option<HostProfile>,
     pub introduction: Introduction,
@@ -120,7 +120,11 @@ impl PreparedRank {
         let heap = heap::mine()?;
         keeper::prepare()?;
         let staging = settings.staging_bytes(nranks, machine.is_some());
-        let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
+        // Ranks of several hosts learn first who is where.
+        let founded = match entrance.place.is_of_hosts() {
+            true => None,
+            false => declared::found(settings.machine.as_ref(), rank, &vec![0; nranks as usize])?,
+        };
         let profiled = rank == 0 && nranks > 1 && machine.is_none();
         let profile = if profiled { host_profile::of_rank_0() } else { None };
         let introduction = Introduction {

@@ -12,6 +12,7 @@ use super::shared::Origin;
 use crate::bootstrap::{self, MeetingPlace, UniqueId, launcher};
 use crate::error::{Error, Result};
 use crate::planner::Planner;
+use crate::sync::prim::Ordering;
 use crate::sys::{background, interrupt};
 use crate::timing::Timing;
 use crate::transport::JOINING;
@@ -110,7 +111,17 @@ fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) ->
         let why = |e| presence.last_check().err().unwrap_or(e);
         attach(&transport, card, &watch, &why)?;
         die_point!(89 "attach_all");
-        let placement = declared::stand(founded, machine, clock_segment, rank, nranks)?;
+        let first_of = match transport.host_numbers() {
+            [] => vec![0; nranks as usize],
+            numbers => numbers.to_vec(),
+        };
+        let placement = declared::stand(founded, machine, clock_segment, rank, &first_of)?;
+        if let (meeting::Presence::Hosts(lifeline), Some(placement)) = (&presence, &placement) {
+            let participant = placement.participant();
+            let pid = |rank: Rank| transport.lines(rank).life(rank).pid.load(Ordering::Relaxed);
+            (0..nranks).for_each(|rank| participant.note_process(rank, pid(rank)));
+            lifeline.carry(participant);
+        }
         Ok((membership, placement))
     });
     die_point!(90 "join_placed");

@@ -211,7 +211,7 @@ impl CommCore {
     fn deliver(&self, place: SignalPlace, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, SignalPlace { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
-        self.timing().serve_exactly();
+        self.timing().serve_exactly()?;
         let carried = self.timing().put(me, peer, data.bytes() + WORD, self.group_clock)?;
         copy_across(target, data)?;
         die_point!(120 "signal_data");
@@ -316,7 +316,7 @@ impl CommCore {
         if waiting.polls.is_some() {
             return t.wait_or_leave(waiting, ready, watch, expired);
         }
-        self.timing().serve_exactly();
+        self.timing().serve_exactly()?;
         self.timing().wait_until(ready, watch, expired, what)
     }
 

@@ -36,7 +36,7 @@ pub const AWAITED: usize = 16;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x06");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x07");
 
 shared_layout! {
     /// What all ranks look at.
@@ -115,7 +115,10 @@ shared_layout! {
         pub certificate: AtomicU64,
         /// 1 + the number of the thread whose wait `awaited` describes; 0: nobody's.
         pub awaited_by: AtomicU32,
-        _rest: AtomicU32,
+        /// 1: the host whose first rank this is runs no thread that this host knows of (`fabric/live/hosts.rs`).
+        pub host_rests: AtomicU32,
+        /// The last batch of served calls that the host was told of; on that host itself, that it has taken in.
+        pub host_batch: AtomicU64,
         /// What that thread waits for, as text that ends with a 0.
         pub awaited: [AtomicU64; AWAITED],
         /// Rung when another rank has stored to its memory.
@@ -182,7 +185,9 @@ shared_layout! {
         /// Index of the thread line of the thread that waits with it.
         pub thread: AtomicU32,
         _pad: AtomicU32,
-        _rest: [AtomicU64; 4],
+        /// The turn whose posts the host that runs the engine was told of.
+        pub told_turn: AtomicU64,
+        _rest: [AtomicU64; 3],
         /// Rung when it is served.
         pub doorbell: Doorbell,
     }

@@ -84,12 +84,21 @@ impl Participant {
     }
 
     fn run(&self) {
+        if !self.has_engine() {
+            return self.tell_rest();
+        }
         let journal = Journal::new(self.clock_segment());
         let ended = self.runner.lock().run(&journal);
         if let Err(error) = ended {
             self.halt(&error);
         }
         die_point!(182 "engine_over");
+        self.tell_served();
+        self.ring_served();
+    }
+
+    /// Wakes the threads whose calls are served.
+    pub(super) fn ring_served(&self) {
         if self.clock_segment().header().sleepers.after_post() {
             self.ring_tickets(|ticket| ticket.state.load(Ordering::Acquire) != POSTED);
         }

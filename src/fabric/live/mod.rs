@@ -21,12 +21,17 @@
 //! - If all ranks wait, no call is in progress and no thread can act, that is a deadlock; the report names which rank
 //!   waits for which (`verdict.rs`).
 //!
+//! Where the ranks run on several hosts, each host has a clock segment, and that of rank 0 runs the engine (`hosts.rs`).
+//!
 //! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
 
 mod bystanders;
 mod drive;
 mod estimates;
+mod host_messages;
+mod host_news;
+mod hosts;
 mod log;
 mod one_sided;
 mod pace;
@@ -41,6 +46,7 @@ mod threads;
 mod verdict;
 
 pub use clock_stats::ClockStats;
+pub use host_news::HostNews;
 pub use one_sided::Delivery;
 pub use pace::Clock;
 pub use participant::{Participant, PendingCall};

@@ -45,9 +45,17 @@ impl Drop for Delivery<'_> {
 }
 
 impl Participant {
-    /// Declares that ranks of the job store to each other's memory from now on.
-    pub fn serve_exactly(&self) {
+    /// Declares that ranks of the job store to each other's memory from now on. Fails if they run on several hosts: a store and its time are
+    /// not told to others yet.
+    pub fn serve_exactly(&self) -> Result<()> {
+        if self.is_across_hosts() {
+            return Err(Error::usage(
+                "one-sided access, signals and mailboxes on a declared machine are not there yet where its ranks run on several hosts; start \
+                 all ranks on one host, or unset PENNY_FABRIC",
+            ));
+        }
         self.clock_segment().header().exact.store(1, Ordering::Release);
+        Ok(())
     }
 
     /// Send bytes from places of the machine to others, all at once, at this rank's clock or at `at_ps`; until the last have

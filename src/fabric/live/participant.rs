@@ -2,6 +2,7 @@
 
 use super::Machine;
 use super::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
+use super::hosts::ClockHosts;
 use super::local_threads::LocalThreads;
 use super::pace::Clock;
 use super::presence::Watchdog;
@@ -43,6 +44,8 @@ pub struct Participant {
     puts: AtomicU64,
     /// The ranks of this job that are of this process.
     pub(super) process_ranks: Arc<ProcessRanks>,
+    /// If they run on several hosts.
+    pub(super) hosts: Option<ClockHosts>,
 }
 
 /// A rank's part in a call that it has posted.
@@ -67,32 +70,42 @@ const A_LOOK_NS: u64 = 10_000_000;
 const DEAR_LOOK_PS: u64 = 1_000_000;
 
 impl Participant {
-    /// Makes a new clock segment for a job of `ranks` ranks; the caller is rank 0.
-    pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Participant> {
+    /// Makes a new clock segment for the ranks of one host; the caller is the first of them. `first_of`: by rank, the first rank of its host.
+    pub fn found(
+        machine: Machine,
+        first_of: &[Rank],
+        place: Rank,
+        programs: Programs,
+    ) -> Result<Participant> {
+        let ranks = first_of.len() as u32;
         let clock_segment = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
         let header = clock_segment.header();
         header.network.store(machine.network.hash(), Ordering::Relaxed);
         header.places.store(ranks, Ordering::Relaxed);
         header.ports.store(machine.network.ports.len() as u32, Ordering::Relaxed);
         // Each rank is there from now on, by a presence that its first thread takes.
-        header.running.store(ranks, Ordering::Relaxed);
-        for place in 0..ranks {
+        let (present, tokens) = Participant::present_at_first(first_of, place);
+        header.running.store(present.len() as u32 + tokens, Ordering::Relaxed);
+        for place in present {
             clock_segment.all_threads(place)[0].presence.store(PRESENT, Ordering::Relaxed);
             clock_segment.place(place).threads_used.store(1, Ordering::Relaxed);
         }
         write_text(&header.spec, &machine.spec);
         header.magic.store(MAGIC, Ordering::Release);
-        Participant::at(clock_segment, machine, 0, programs)
+        let hosts = ClockHosts::new(first_of, place);
+        Participant::at(clock_segment, machine, place, programs, hosts)
     }
 
-    /// Joins the clock segment that rank 0 has made, for the same machine.
+    /// Joins the clock segment that the first rank of this host has made, for the same machine.
     pub fn join(
         clock_segment: ClockSegment,
         machine: Machine,
+        first_of: &[Rank],
         place: Rank,
         programs: Programs,
     ) -> Result<Participant> {
-        Participant::at(clock_segment, machine, place, programs)
+        let hosts = ClockHosts::new(first_of, place);
+        Participant::at(clock_segment, machine, place, programs, hosts)
     }
 
     fn at(
@@ -100,6 +113,7 @@ impl Participant {
         machine: Machine,
         place: Rank,
         programs: Programs,
+        hosts: Option<ClockHosts>,
     ) -> Result<Participant> {
         let places = machine.network.places(clock_segment.places())?;
         clock_segment.keep(place)?;
@@ -123,6 +137,7 @@ impl Participant {
             looks: AtomicU32::new(0),
             puts: AtomicU64::new(0),
             process_ranks,
+            hosts,
         })
     }
 
@@ -216,7 +231,7 @@ impl Participant {
 
     /// Posts; `held`: the presence of a thread that is inside already and stays inside after the engine's answer.
     pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<PendingCall> {
-        self.check()?;
+        self.check().and_then(|()| self.check_engine())?;
         self.looked_anew();
         let wall_ns = clock::now_ns();
         let line = held.map_or_else(|| self.presence(), Ok)?;
@@ -275,7 +290,7 @@ impl Participant {
             let mut watchdog = Watchdog::new();
             let look = || {
                 self.look_out(&mut watchdog);
-                self.check().and_then(|()| watch())
+                self.check().and_then(|()| self.check_engine()).and_then(|()| watch())
             };
             let ended = waiter.until(served, look, expired);
             if let Err(error) = ended {
@@ -346,6 +361,7 @@ impl Participant {
             // The engine has counted it already, so this is not the last that runs.
             header.running.fetch_sub(1, Ordering::AcqRel);
         }
+        self.tell_withdrawn(waiting.ticket, ticket.turn.load(Ordering::Relaxed));
         self.retire_ticket(waiting.ticket);
         self.over(&waiting);
     }

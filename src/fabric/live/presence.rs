@@ -114,14 +114,20 @@ impl Participant {
         }
         watchdog.next_ns = now_ns + A_GLANCE_NS;
         self.look_for_deaths();
+        self.count_out_stragglers(watchdog.since_ns);
+    }
+
+    /// Counts threads out that have been in their own programs for longer than the grace period, all of it after `wait_ns`.
+    pub(super) fn count_out_stragglers(&self, wait_ns: u64) {
         if self.machine().grace_ns == 0 {
             return;
         }
+        let now_ns = clock::now_ns();
         for place in 0..self.clock_segment().places() {
             let line = self.clock_segment().place(place);
             if line.left.load(Ordering::Acquire) == 0 && !line.died() {
                 for thread in self.clock_segment().threads(place) {
-                    let since_ns = thread.since_ns.load(Ordering::Relaxed).max(watchdog.since_ns);
+                    let since_ns = thread.since_ns.load(Ordering::Relaxed).max(wait_ns);
                     if now_ns.saturating_sub(since_ns) > self.machine().grace_ns
                         && (thread.turns(PRESENT, AWAY) || thread.turns(LEAVING, AWAY))
                     {

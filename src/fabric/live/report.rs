@@ -137,7 +137,9 @@ impl Participant {
     fn holders(&self) -> Vec<String> {
         let clock_segment = self.clock_segment();
         let (mut stopped, mut others) = (Vec::new(), Vec::new());
-        let there = |&place: &Rank| clock_segment.place(place).left.load(Ordering::Acquire) == 0;
+        let there = |&place: &Rank| {
+            self.is_here(place) && clock_segment.place(place).left.load(Ordering::Acquire) == 0
+        };
         for place in (0..clock_segment.places()).filter(there) {
             let pid = clock_segment.place(place).pid.load(Ordering::Relaxed);
             let state = process::state(pid).unwrap_or("not visible from here");
@@ -161,6 +163,9 @@ impl Participant {
     /// The deadline has passed, and the clock has not come to where this rank is waited for.
     pub fn clock_stood(&self, timeout_ns: u64) -> Error {
         let holders = match self.holders() {
+            none if none.is_empty() && self.is_across_hosts() => {
+                "ranks of other hosts hold it, or ranks wait for each other in a circle".into()
+            }
             none if none.is_empty() => "no rank is seen to hold it".into(),
             some => some.join(", "),
         };
@@ -181,7 +186,7 @@ impl Participant {
         let why = |place: Rank| {
             let line = clock_segment.place(place);
             let named = format!("rank {place} (pid {}", line.pid.load(Ordering::Relaxed));
-            let state = process::state(line.pid.load(Ordering::Relaxed));
+            let state = process::state(line.pid.load(Ordering::Relaxed)).filter(|_| self.is_here(place));
             if line.left.load(Ordering::Acquire) != 0 {
                 let told = error.code == Code::Timeout || error.message.contains(&named);
                 (!told).then(|| format!("{named}) has left the declared machine"))
@@ -193,7 +198,8 @@ impl Participant {
             }
         };
         let mut texts: Vec<String> = (0..clock_segment.places()).filter_map(why).take(NAMED).collect();
-        if error.code == Code::Timeout {
+        // What ranks of other hosts wait for is not known here.
+        if error.code == Code::Timeout && !self.is_across_hosts() {
             texts.extend(self.suspicion());
         }
         match texts.is_empty() {

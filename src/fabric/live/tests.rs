@@ -22,7 +22,7 @@ fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
         clock: Clock::Virtual,
         grace_ns,
     };
-    let first = Participant::found(machine.clone(), n, no_programs).unwrap();
+    let first = Participant::found(machine.clone(), &vec![0; n as usize], 0, no_programs).unwrap();
     let ports = machine.network.ports.len() as u32;
     let file = || first.clock_segment().file().try_clone().unwrap();
     let others: Vec<Participant> = (1..n)
@@ -30,6 +30,7 @@ fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
             Participant::join(
                 ClockSegment::open(file(), n, ports).unwrap(),
                 machine.clone(),
+                &vec![0; n as usize],
                 place,
                 no_programs,
             )
@@ -212,7 +213,7 @@ fn hubbub(nap: u64, exact: bool) -> (u64, u64) {
                     let post = half(me < peer, me.min(peer), me.max(peer), k * 64 + (me / 2) as u64, bytes);
                     pass(&participant, post).unwrap();
                     if exact && k >= 1000 {
-                        participant.serve_exactly();
+                        participant.serve_exactly().unwrap();
                         let now_ps = participant.clock_ps();
                         participant.pause_until(now_ps, u64::MAX, || Ok(()), || Error::timeout("")).unwrap();
                     }

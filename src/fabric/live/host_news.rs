@@ -1,0 +1,174 @@
+//! What a rank hears of other hosts, and what becomes of it on its own.
+
+use super::clock_segment::{ABANDONED, ClockSegment, FREE, POSTED, SERVED, TICKETS, Ticket};
+use super::host_messages::{Account, ExitOf, HostMessage, POST, store_words};
+use super::hosts::ClockHosts;
+use super::participant::Participant;
+use crate::error::Result;
+use crate::sync::prim::Ordering;
+use crate::types::Rank;
+
+/// What a rank hears of other hosts.
+pub enum HostNews<'a> {
+    /// A message of another host.
+    Message(&'a [u8]),
+    /// A rank's process has died.
+    Death(Rank),
+    /// A rank has left.
+    Left(Rank),
+    /// Nothing more will be heard.
+    Silence,
+    /// Nothing was heard for a while.
+    Nothing,
+}
+
+impl Participant {
+    /// Takes in what is heard of other hosts.
+    pub fn hear(&self, news: &HostNews<'_>) {
+        let Some(hosts) = &self.hosts else { return };
+        match *news {
+            HostNews::Message(bytes) => {
+                if let Some(message) = HostMessage::of(bytes).filter(|_| self.takes_in(hosts)) {
+                    self.take_in(hosts, message);
+                }
+            }
+            HostNews::Death(rank) => self.halt(&self.death(rank)),
+            HostNews::Left(rank) => self.left(hosts, rank),
+            HostNews::Silence => hosts.leave_alone(),
+            HostNews::Nothing if self.takes_in(hosts) && hosts.has_engine() => self.look_across(hosts),
+            HostNews::Nothing => {}
+        }
+    }
+
+    /// Is this rank the one that takes in the messages to its host?
+    fn takes_in(&self, hosts: &ClockHosts) -> bool {
+        let is_there = |&rank: &Rank| self.clock_segment().place(rank).left.load(Ordering::Acquire) == 0;
+        hosts.ranks(hosts.here).find(is_there) == Some(self.place())
+    }
+
+    /// A rank has left.
+    fn left(&self, hosts: &ClockHosts, rank: Rank) {
+        let board = self.clock_segment();
+        let Some(&host) = hosts.host_of(rank).filter(|&&host| host != hosts.here) else {
+            return;
+        };
+        let is_first = board.place(rank).left.swap(1, Ordering::AcqRel) == 0;
+        let has_left = |rank: Rank| board.place(rank).left.load(Ordering::Acquire) != 0;
+        if !hosts.ranks(host).all(has_left) {
+            return;
+        }
+        if host == 0 {
+            hosts.leave_alone();
+        }
+        if is_first && hosts.has_engine() && self.rests(host) {
+            self.rest();
+        }
+    }
+
+    /// The token of a host counts no more. False: it did not.
+    fn rests(&self, host: Rank) -> bool {
+        let token = &self.clock_segment().place(host).host_rests;
+        token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn take_in(&self, hosts: &ClockHosts, message: HostMessage) {
+        match message {
+            HostMessage::Posts { place, ticket, turn, at, total, posts } if hosts.has_engine() => {
+                if !hosts.has(hosts.here, place)
+                    && let Err(e) = self.take_posts([place, ticket, turn, at, total], &posts)
+                {
+                    self.halt(&e);
+                }
+            }
+            HostMessage::Rest { host, batch }
+                if hosts.has_engine() && hosts.others().any(|other| other == host) =>
+            {
+                let is_latest = self.clock_segment().place(host).host_batch.load(Ordering::Acquire) == batch;
+                if is_latest && self.rests(host) {
+                    self.rest();
+                } else {
+                    self.drive();
+                }
+            }
+            HostMessage::Withdrawn { place, ticket, turn }
+                if hosts.has_engine() && !hosts.has(hosts.here, place) =>
+            {
+                if let Some(line) = ticket_of(self.clock_segment(), place, ticket)
+                    && line.turn.load(Ordering::Relaxed) == turn
+                {
+                    let _ = line.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire);
+                }
+            }
+            HostMessage::Hurry => self.count_out_stragglers(0),
+            HostMessage::Served { host, batch, account, exits } if host == hosts.here => {
+                self.take_exits(hosts, batch, &account, &exits);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes calls of another host where the engine finds them.
+    fn take_posts(&self, [place, ticket, turn, at, total]: [u32; 5], posts: &[[u64; POST]]) -> Result<()> {
+        let board = self.clock_segment();
+        let Some(line) = ticket_of(board, place, ticket) else { return Ok(()) };
+        let end = at as usize + posts.len();
+        if end > total as usize || total as usize > ClockSegment::room(ticket as usize) {
+            return Ok(());
+        }
+        if at == 0 {
+            line.state.store(FREE, Ordering::Release);
+            board.reserve_posts(place, ticket as usize, total as usize)?;
+        }
+        for (words, post) in posts.iter().zip(&board.posts(place, ticket as usize, end)[at as usize..]) {
+            store_words(words, post);
+        }
+        if end == total as usize {
+            line.turn.store(turn, Ordering::Relaxed);
+            line.posts.store(total, Ordering::Relaxed);
+            line.done.store(0, Ordering::Relaxed);
+            line.exit_ps.store(0, Ordering::Relaxed);
+            line.thread.store(0, Ordering::Relaxed);
+            board.place(place).tickets_used.fetch_max(ticket + 1, Ordering::AcqRel);
+            // ORDER: publishes the posts; partner: the collection in `Runner`.
+            line.state.store(POSTED, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Has ranks of this host go on whose calls the engine has served.
+    fn take_exits(&self, hosts: &ClockHosts, batch: u64, account: &Account, exits: &[ExitOf]) {
+        let (board, header) = (self.clock_segment(), self.clock_segment().header());
+        // Nothing is told before all of them are taken in.
+        header.running.fetch_add(1, Ordering::AcqRel);
+        account.store(header);
+        for &ExitOf { place, ticket, turn, exit_ps } in exits {
+            let Some(line) = ticket_of(board, place, ticket).filter(|_| hosts.has(hosts.here, place)) else {
+                continue;
+            };
+            if line.turn.load(Ordering::Relaxed) != turn {
+                continue;
+            }
+            line.exit_ps.store(exit_ps, Ordering::Relaxed);
+            board.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
+            header.running.fetch_add(1, Ordering::AcqRel);
+            // ORDER: publishes the exit; partner: the load in `Participant::leave`.
+            if let Err(now) =
+                line.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed)
+            {
+                if now == ABANDONED {
+                    line.state.store(FREE, Ordering::Release);
+                }
+                header.running.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        if batch != 0 {
+            board.place(hosts.here).host_batch.store(batch, Ordering::Release);
+        }
+        self.ring_served();
+        self.rest();
+    }
+}
+
+fn ticket_of(board: &ClockSegment, place: Rank, ticket: u32) -> Option<&Ticket> {
+    (place < board.places() && (ticket as usize) < TICKETS).then(|| &board.tickets(place)[ticket as usize])
+}
