@@ -10,7 +10,7 @@
 //! again under the next generation: a look at any index is safe, and ten thousand objects one after another cost the memory
 //! of one.
 //!
-//! [`Table`] is the table. [`Objects`] is one whose objects many threads look up often: each thread remembers the object that
+//! [`Table`] is the table. [`Objects`] is one whose objects many threads look up often: each thread remembers the objects that
 //! it used last, so a look is one load of a word that hardly ever changes. An object that is taken out lives on until the
 //! threads that remember it use another one, or end.
 
@@ -271,8 +271,17 @@ impl<K: Kind, S: Default, const CHUNKS: usize> Table<K, S, CHUNKS> {
     }
 }
 
-/// The object that a thread used last.
-pub type Remembered<K, T> = RefCell<Option<(Handle<K>, Arc<T>)>>;
+/// Objects that a thread remembers. Neighbours in the table have places of their own: a thread that drives several ranks uses their
+/// objects in turn.
+const REMEMBERED: usize = 4;
+
+/// The objects that a thread used last.
+pub type Remembered<K, T> = RefCell<[Option<(Handle<K>, Arc<T>)>; REMEMBERED]>;
+
+/// Remembers nothing yet.
+pub const fn nothing_remembered<K, T>() -> Remembered<K, T> {
+    RefCell::new([const { None }; REMEMBERED])
+}
 
 /// Shared objects of one kind, by handle.
 pub struct Objects<K: 'static, T: 'static> {
@@ -321,7 +330,7 @@ impl<K: Kind, T> Objects<K, T> {
         self.table.release(handle);
         let _ = self.remembered.try_with(|remembered| {
             if let Ok(mut last) = remembered.try_borrow_mut() {
-                last.take_if(|(of, _)| *of == handle);
+                last[handle.index() % REMEMBERED].take_if(|(of, _)| *of == handle);
             }
         });
         object
@@ -334,15 +343,16 @@ impl<K: Kind, T> Objects<K, T> {
         let mut body = Some(body);
         let used = self.remembered.try_with(|remembered| {
             let body = body.take()?;
+            let at = handle.index() % REMEMBERED;
             if let Ok(last) = remembered.try_borrow()
-                && let Some((of, object)) = &*last
+                && let Some((of, object)) = &last[at]
                 && *of == handle
             {
                 return Some(body(object));
             }
             let object = self.get(handle)?;
             if let Ok(mut last) = remembered.try_borrow_mut() {
-                *last = Some((handle, object.clone()));
+                last[at] = Some((handle, object.clone()));
             }
             Some(body(&object))
         });

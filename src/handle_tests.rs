@@ -4,7 +4,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 thread_local! {
-    static LAST: Remembered<WindowKind, u32> = const { RefCell::new(None) };
+    static LAST: Remembered<WindowKind, u32> = const { nothing_remembered() };
 }
 static TABLE: Objects<WindowKind, u32> = Objects::new(&LAST);
 

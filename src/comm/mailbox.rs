@@ -14,7 +14,6 @@ use crate::mailbox::{self, MailboxService, MailboxShape, Mailboxes};
 use crate::memory::heap;
 use crate::sync::lock::Mutex;
 use crate::types::Rank;
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The settings of a rank's mailbox.
@@ -40,7 +39,7 @@ struct OpenMailbox {
 }
 
 thread_local! {
-    static LAST: Remembered<MailboxKind, OpenMailbox> = const { RefCell::new(None) };
+    static LAST: Remembered<MailboxKind, OpenMailbox> = const { handle::nothing_remembered() };
 }
 static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 

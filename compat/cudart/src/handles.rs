@@ -12,10 +12,13 @@ pub type Handle = *mut c_void;
 /// The first handle. No program has its memory there.
 const FIRST: usize = 0x2_0000_0000;
 
+/// From one handle to the next.
+pub const STEP: usize = 16;
+
 /// Returns a number that no other object has.
 pub fn fresh() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
-    NEXT.fetch_add(16, Ordering::Relaxed)
+    NEXT.fetch_add(STEP, Ordering::Relaxed)
 }
 
 /// Returns the number as C's pointer.

@@ -50,5 +50,6 @@ mod real;
 mod sentence;
 mod shared;
 mod stream;
+mod stream_table;
 mod symbols;
 mod warp;

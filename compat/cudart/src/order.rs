@@ -98,7 +98,7 @@ pub fn followed(stream: &Stream) -> Vec<Arc<Stream>> {
     if stream.is_legacy() { predecessors(stream) } else { Vec::new() }
 }
 
-/// Makes the stream's next operation wait for what it follows. Is everything before it over?
+/// Makes the stream's next operation wait for what it follows. Is that over?
 pub fn follow(stream: &Stream) -> Result<bool> {
     let mut is_idle = true;
     for before in predecessors(stream) {
@@ -107,7 +107,7 @@ pub fn follow(stream: &Stream) -> Result<bool> {
             stream.wait_for(&before)?;
         }
     }
-    Ok(is_idle && stream.is_idle())
+    Ok(is_idle)
 }
 
 /// Waits until everything is over that is queued on the stream; the legacy stream: also on those that it would follow.

@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::capture::{Capture, Step};
 use crate::guard::{Fault, Result, cuda_api, fault, invalid, place};
-use crate::handles::{self, Handle, Table, lock};
+use crate::handles::{self, Handle, lock};
 use crate::operation::{Call, HostFunction, Operation, StreamCallback, refuse_in_host_function};
 use crate::penny::PennyStream;
-use crate::{capture, codes, device, fork, order};
+use crate::{capture, codes, device, fork, order, stream_table};
 
 /// The flag of a stream that does not wait for the legacy stream.
 const NON_BLOCKING: c_uint = 1;
@@ -52,8 +52,6 @@ pub struct Stream {
     /// What failed in Penny and no synchronization has told yet.
     failure: Mutex<Option<Fault>>,
 }
-
-static STREAMS: Table<Stream> = Table::new();
 
 struct Mine(Vec<Arc<Stream>>);
 
@@ -161,7 +159,7 @@ impl Stream {
     }
 
     fn run_in_order(self: &Arc<Self>, operation: Operation) -> Result<()> {
-        if order::follow(self)? && operation.is_in_place() {
+        if order::follow(self)? && self.is_idle() && operation.is_in_place() {
             return operation.perform();
         }
         let stream = self.clone();
@@ -193,7 +191,7 @@ pub fn find(stream: Handle) -> Result<Arc<Stream>> {
     match stream.addr() {
         0 | LEGACY => order::legacy(device::current()?),
         PER_THREAD => mine(device::current()?),
-        _ => match STREAMS.get(stream) {
+        _ => match stream_table::get(stream) {
             Some(found) if found.generation == fork::generation() => Ok(found),
             Some(_) => fault(
                 codes::cudaErrorInvalidResourceHandle,
@@ -248,16 +246,16 @@ fn create(at: *mut Handle, flags: c_uint, priority: c_int) -> Result<()> {
     let priority = priority.clamp(PRIORITIES.1, PRIORITIES.0);
     let number = handles::fresh();
     let stream = Stream::create(device::current()?, number, flags, priority)?;
-    STREAMS.insert(number, stream);
+    stream_table::insert(number, stream);
     at.set(handles::to_c(number));
     Ok(())
 }
 
 /// Destroys the streams that the program made on a device.
 pub fn destroy_all(device: c_int) {
-    for (number, stream) in STREAMS.all() {
+    for (number, stream) in stream_table::all() {
         if stream.device == device {
-            STREAMS.remove(handles::to_c(number));
+            stream_table::remove(handles::to_c(number));
             order::retire(&stream);
         }
     }
@@ -286,7 +284,7 @@ cuda_api! {
         }
         let found = find(stream)?;
         capture::abandon(&found);
-        STREAMS.remove(stream);
+        stream_table::remove(stream);
         order::retire(&found);
         Ok(())
     }

@@ -84,8 +84,7 @@ pub fn on_stream(
             "this rank has revoked the communicator; make another of its ranks with ncclCommShrink or ncclCommSplit",
         ));
     }
-    let device = if cuda::has_streams() { records::device(comm) } else { None };
-    let stream = DeviceStream::new(stream, device);
+    let stream = DeviceStream::new(stream, comm);
     if cuda::has_streams() {
         let captured = cuda::captured_in(stream);
         group::check_capture(comm, captured)?;

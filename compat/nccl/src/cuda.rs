@@ -7,7 +7,8 @@
 //! ```
 
 use crate::boundary::{Outcome, argument};
-use crate::types::cudaStream_t;
+use crate::records;
+use crate::types::{cudaStream_t, ncclComm_t};
 use penny_sys::pennyStream_t;
 use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::mem::transmute;
@@ -103,22 +104,26 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     found(libc::RTLD_DEFAULT).or_else(loaded)
 }
 
-/// A stream of the program, and the device whose default stream it is if it is NULL, 1 or 2.
+/// A stream of the program, and the communicator on whose device it is the default stream if it is NULL, 1 or 2.
 #[derive(Clone, Copy)]
 pub struct DeviceStream {
     stream: cudaStream_t,
-    /// That of the communicator; `None`: the device that the thread uses.
-    device: Option<i32>,
+    comm: ncclComm_t,
 }
 
 /// The streams that CUDA has by number: the default stream, as it was and a thread's own.
 const NUMBERED: std::ops::RangeInclusive<usize> = 1..=2;
 
 impl DeviceStream {
-    /// Returns what a stream of a call is on a communicator of this device.
+    /// Returns what a stream of a call is on a communicator.
     #[inline]
-    pub fn new(stream: cudaStream_t, device: Option<i32>) -> DeviceStream {
-        DeviceStream { stream, device }
+    pub fn new(stream: cudaStream_t, comm: ncclComm_t) -> DeviceStream {
+        DeviceStream { stream, comm }
+    }
+
+    /// Returns the device to be used for it; `None`: any, or the one that the thread uses.
+    fn device(&self) -> Option<i32> {
+        if self.is_numbered() { records::device(self.comm) } else { None }
     }
 
     fn is_numbered(&self) -> bool {
@@ -127,8 +132,7 @@ impl DeviceStream {
 
     /// Asks the runtime about the stream while the thread uses the stream's device.
     fn ask<T>(&self, runtime: &Runtime, ask: impl FnOnce(*mut c_void) -> T) -> Outcome<T> {
-        let elsewhere =
-            self.device.filter(|_| self.is_numbered()).zip(runtime.device.zip(runtime.set_device));
+        let elsewhere = self.device().zip(runtime.device.zip(runtime.set_device));
         let Some((device, (get, set))) = elsewhere else { return Ok(ask(self.stream)) };
         let mut current = device;
         // SAFETY: the runtime writes the place on success.

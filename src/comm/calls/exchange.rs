@@ -121,6 +121,16 @@ pub(in crate::comm) enum Directly<'a> {
     Left(Box<Exchange<'a>>),
 }
 
+/// A collective whose data come with the arrivals: its own are there, and those of its peers are to be taken.
+pub(in crate::comm) struct Entered<'a> {
+    collective: Collective,
+    input: Payload<'a>,
+    output: Payload<'a>,
+    in_place: bool,
+    scope: Scope,
+    ended: Result<()>,
+}
+
 impl CommCore {
     /// Makes a collective like the last one, whose data come with the arrivals, without keeping anything of it: an [`Exchange`] from
     /// its first stage to its last. `polls`: as in [`Scope`].
@@ -132,27 +142,41 @@ impl CommCore {
         in_place: bool,
         polls: Polls,
     ) -> Option<Directly<'a>> {
+        let entered = self.enter_directly(collective, [input, output], in_place, polls)?;
+        self.end_directly(entered)
+    }
+
+    /// Enters a collective like the last one, whose data come with the arrivals. `None`: there was none.
+    #[inline(always)]
+    pub(in crate::comm) fn enter_directly<'a>(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'a>; 2],
+        in_place: bool,
+        polls: Polls,
+    ) -> Option<Entered<'a>> {
         let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
         let repeat = repeat.as_ref()?;
         *seq += 1;
         let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), polls);
-        let job = PreparedCall {
-            collective,
-            root: repeat.root,
-            input,
-            output,
-            count: repeat.count,
-            limit: repeat.limit,
-            size: repeat.size,
-            fold: repeat.recipe.fold.as_ref(),
-            offer: Offer { in_place, ..direct::PACKED },
-        };
-        let is_left = |ended: &Result<()>| polls.is_some() && ended.as_ref().is_err_and(Error::is_pending);
-        let mut ended = direct::enter(transport, &mut scope, peers, &job, true);
+        let job = repeat.job(collective, input, output, in_place);
+        let ended = direct::enter(transport, &mut scope, peers, &job, true);
+        Some(Entered { collective, input, output, in_place, scope, ended })
+    }
+
+    /// Takes the peers' data of a collective that was entered, the newest of its communicator.
+    #[inline(always)]
+    pub(in crate::comm) fn end_directly<'a>(&mut self, entered: Entered<'a>) -> Option<Directly<'a>> {
+        let CommCore { repeat, transport, peers, .. } = self;
+        let repeat = repeat.as_ref()?;
+        let Entered { collective, input, output, in_place, mut scope, mut ended } = entered;
+        let is_polled = scope.polls.is_some();
+        let is_left = |ended: &Result<()>| is_polled && ended.as_ref().is_err_and(Error::is_pending);
         if is_left(&ended) {
             return self.leave(collective, [input, output], in_place, scope, Stage::Entering);
         }
         if ended.is_ok() {
+            let job = repeat.job(collective, input, output, in_place);
             ended = match direct::run(transport, &mut scope, peers, &job) {
                 Ok(direct::DirectOutcome::Done) => Ok(()),
                 Ok(direct::DirectOutcome::NeedsProgram) => {

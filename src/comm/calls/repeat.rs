@@ -5,11 +5,13 @@
 //! needs a closer look, goes the long way, which is the only one that words an error.
 
 use super::collective::{Call, Checked};
-use super::exchange::{Directly, Exchange};
+use super::exchange::{Directly, Entered, Exchange};
 use crate::comm::communicator::CommCore;
 use crate::error::Result;
+use crate::exec::{PreparedCall, direct};
 use crate::kernels::Fold;
 use crate::memory::view::{Address, Payload};
+use crate::transport::arrival::Offer;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// The arguments of a call besides its buffers.
@@ -97,12 +99,42 @@ impl Repeat {
         Some(([input, output], in_place))
     }
 
+    /// Returns the call with these buffers, whose data come with the arrivals.
+    #[inline(always)]
+    pub fn job<'a>(
+        &'a self,
+        collective: Collective,
+        input: Payload<'a>,
+        output: Payload<'a>,
+        in_place: bool,
+    ) -> PreparedCall<'a> {
+        PreparedCall {
+            collective,
+            root: self.root,
+            input,
+            output,
+            count: self.count,
+            limit: self.limit,
+            size: self.size,
+            fold: self.recipe.fold.as_ref(),
+            offer: Offer { in_place, ..direct::PACKED },
+        }
+    }
+
     /// Returns a call with these buffers as [`Call::check`] would.
     #[inline]
     pub fn checked<'a>(&self, input: Payload<'a>, output: Payload<'a>, in_place: bool) -> Checked<'a> {
         let &Repeat { in_place_at, count, limit, root, bytes, .. } = self;
         Checked { input, output, count, limit, root, in_place, in_place_at, bytes }
     }
+}
+
+/// A collective that is polled, after its first step.
+pub(in crate::comm) enum Begun<'a> {
+    /// Its data are out; [`CommCore::end_entered`] takes the peers'.
+    Entered(Entered<'a>),
+    /// It needs more than the arrivals, or a closer look, and nothing of it is done yet.
+    Program(Box<Exchange<'a>>),
 }
 
 impl CommCore {
@@ -131,19 +163,33 @@ impl CommCore {
         if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
-    /// Makes a collective like the last one, if its data come with the arrivals and are no more than `most` bytes, or begins it. `None`:
-    /// it is another.
-    pub(in crate::comm) fn make_or_begin<'a>(&mut self, call: &Call<'a>, most: u64) -> Option<Directly<'a>> {
+    /// Enters a collective like the last one, of no more than `most` bytes, as a call that is polled. `None`: it is another, or needs a
+    /// program where `programs` is not set.
+    pub(in crate::comm) fn enter_polled<'a>(
+        &mut self,
+        call: &Call<'a>,
+        most: u64,
+        programs: bool,
+    ) -> Option<Begun<'a>> {
         let ([input, output], in_place) = self.like_the_last(call)?;
-        let known = self.repeat.as_ref().filter(|known| known.recipe.small && known.bytes <= most)?;
-        let made = match known.is_direct {
-            true => self.exchange_directly(call.collective, [input, output], in_place, Some(0))?,
+        let known = self.repeat.as_ref()?;
+        if known.bytes > most || !(known.recipe.small || programs) {
+            return None;
+        }
+        Some(match known.is_direct {
+            true => {
+                Begun::Entered(self.enter_directly(call.collective, [input, output], in_place, Some(0))?)
+            }
             false => {
                 let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
-                Directly::Left(Box::new(Exchange::begin(self, call, checked, recipe, Some(0))))
+                Begun::Program(Box::new(Exchange::begin(self, call, checked, recipe, Some(0))))
             }
-        };
-        Some(match made {
+        })
+    }
+
+    /// Takes the peers' data of a collective that was entered.
+    pub(in crate::comm) fn end_entered<'a>(&mut self, entered: Entered<'a>) -> Option<Directly<'a>> {
+        Some(match self.end_directly(entered)? {
             Directly::Over(ended) if self.late_mismatch.is_some() => {
                 Directly::Over(self.report_late_mismatch(ended))
             }

@@ -4,17 +4,14 @@
 use super::join::pending::{self, Joining};
 use super::recorder;
 use super::registry::{CommHandle, Entry};
-use super::stream::{self, StreamHandle};
+use super::stream::{self, Placed, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, Ordering};
 use at_end::AtEnd;
 use batch::{Batch, Queued};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-
-/// A call, and the stream that it is to be made on.
-type Placed = (Queued, Option<StreamHandle>);
 
 #[derive(Default)]
 struct Group {
@@ -39,6 +36,19 @@ impl Promised {
     fn is_empty(&self) -> bool {
         self.joining.is_empty() && self.at_end.is_empty()
     }
+    /// Does it. Returns whether some communicators join in the background.
+    fn keep(self) -> Result<bool> {
+        if self.is_empty() {
+            return Ok(false);
+        }
+        let joined = pending::join_or_begin(self.joining);
+        if joined.is_err() {
+            self.at_end.iter().for_each(AtEnd::give_up);
+        }
+        let in_background = joined?;
+        at_end::act(self.at_end)?;
+        Ok(in_background)
+    }
     /// Nothing of it is made.
     fn give_up(&self, why: &Error) {
         self.joining.iter().for_each(|joining| joining.give_up(why));
@@ -58,6 +68,21 @@ thread_local! {
     /// Never dropped: a group may be opened by destructors of the program's objects, which may run after those of this thread's own. A
     /// group that has ended keeps no memory.
     static GROUP: ManuallyDrop<RefCell<Group>> = ManuallyDrop::default();
+}
+
+/// The most calls for which a thread keeps memory between two groups.
+const KEPT: usize = 16;
+
+thread_local! {
+    /// The empty list of the group that ended last.
+    static EMPTY: Cell<Vec<Placed>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keeps an empty list for the thread's next group.
+fn keep_empty(queue: Vec<Placed>) {
+    if (1..=KEPT).contains(&queue.capacity()) {
+        let _ = EMPTY.try_with(|empty| empty.set(queue));
+    }
 }
 
 /// Does something with the group of this thread.
@@ -120,6 +145,9 @@ pub(super) fn add(mut queued: Queued, stream: Option<StreamHandle>) -> Result<()
         if let Queued::Transfer(.., inner) = &mut queued {
             *inner = g.inner;
         }
+        if g.queue.capacity() == 0 {
+            g.queue = EMPTY.try_with(Cell::take).unwrap_or_default();
+        }
         g.queue.push((queued, stream));
         Ok(())
     })
@@ -127,26 +155,27 @@ pub(super) fn add(mut queued: Queued, stream: Option<StreamHandle>) -> Result<()
 
 /// Closes the group and runs it, if it is the outermost. [`Error::pending`]: some of its communicators join in the background.
 pub(super) fn end() -> Result<()> {
-    let (Promised { joining, at_end }, queue) = close()?;
-    let joined = pending::join_or_begin(joining);
-    if joined.is_err() {
-        at_end.iter().for_each(AtEnd::give_up);
-    }
-    let in_background = joined?;
-    at_end::act(at_end)?;
+    let (promised, mut queue) = close()?;
+    let in_background = promised.keep()?;
+    let ended = if in_background { Err(Error::pending()) } else { Ok(()) };
     if queue.is_empty() {
-        return if in_background { Err(Error::pending()) } else { Ok(()) };
+        return ended;
     }
     let _recorded = recorder::record(|description| {
         queue.iter().for_each(|(call, on)| call.describe(description, on.map_or(0, StreamHandle::bits)));
     });
+    stream::make_group_at_once(&mut queue);
+    if queue.is_empty() {
+        keep_empty(queue);
+        return ended;
+    }
     let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
     let batch = Batch { calls, grouped: true };
-    let ended = match streams.iter().all(Option::is_none) {
-        true => batch.run(Entry::Caller),
-        false => stream::queue(batch, &streams),
-    };
-    ended.and(if in_background { Err(Error::pending()) } else { Ok(()) })
+    match streams.iter().all(Option::is_none) {
+        true => batch.run(Entry::Caller)?,
+        false => stream::queue(batch, &streams)?,
+    }
+    ended
 }
 
 /// Closes the group; tells what the outermost would take, instead of running it.

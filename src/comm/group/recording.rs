@@ -19,7 +19,6 @@ use crate::comm::stream::{self, StreamHandle};
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, RecordingKind, Remembered};
 use crate::sync::prim::Ordering;
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Names a recording of this process.
@@ -33,7 +32,7 @@ struct Recording {
 }
 
 thread_local! {
-    static LAST: Remembered<RecordingKind, Recording> = const { RefCell::new(None) };
+    static LAST: Remembered<RecordingKind, Recording> = const { handle::nothing_remembered() };
 }
 static RECORDINGS: Objects<RecordingKind, Recording> = Objects::new(&LAST);
 

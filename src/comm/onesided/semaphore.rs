@@ -24,14 +24,13 @@ use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::fork;
 use crate::types::Rank;
-use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a name: it must fit what the ranks tell each other.
 const NAME: usize = 8 * NAME_WORDS;
 
 thread_local! {
-    static LAST: Remembered<SemaphoreKind, Held> = const { RefCell::new(None) };
+    static LAST: Remembered<SemaphoreKind, Held> = const { handle::nothing_remembered() };
 }
 static TABLE: Objects<SemaphoreKind, Held> = Objects::new(&LAST);
 

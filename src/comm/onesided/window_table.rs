@@ -7,7 +7,6 @@ use crate::memory::view::Payload;
 use crate::onesided::Region;
 use crate::transport::Transport;
 use crate::types::Rank;
-use std::cell::RefCell;
 
 /// Names one rank's part of a window.
 pub type WindowHandle = handle::Handle<WindowKind>;
@@ -22,7 +21,7 @@ pub(in crate::comm) struct Window {
 }
 
 thread_local! {
-    static LAST: Remembered<WindowKind, Window> = const { RefCell::new(None) };
+    static LAST: Remembered<WindowKind, Window> = const { handle::nothing_remembered() };
 }
 pub(super) static WINDOWS: Objects<WindowKind, Window> = Objects::new(&LAST);
 

@@ -1,38 +1,54 @@
-//! A small collective that the thread which queues it can make at once.
+//! Collectives that the thread which queues them can make at once.
 //!
 //! Queuing a call, and taking it up again, takes longer than the smallest calls themselves. So a small collective on a stream that is
 //! idle begins when it is queued. If its peers' data are there within a hand-off between two cores, it is over by then and nothing is
 //! queued; else it goes on as the stream's first task.
+//!
+//! ```text
+//!     one rank:      begin, poll ............................ over, or queued
+//!     a group:       begin a, begin b, end a, end b           one thread has the ranks, and with them all data
+//! ```
+//!
+//! From its begin to its end or its place in the queue such a call keeps the stream's queue locked, and has the first turn of its
+//! communicator: what other threads queue comes behind it.
 
-use super::parts::StreamPart;
-use super::queue::StreamQueue;
+use super::queue::{StreamQueue, Tasks};
 use super::task::{self, Calls, StreamTask};
-use super::turn::is_worker;
-use super::{QUEUING, STREAMS, StreamHandle};
+use super::turn::{aborted, is_worker};
+use super::{Placed, STREAMS, StreamHandle};
 use crate::comm::calls::collective::Call;
-use crate::comm::calls::exchange::{Directly, Exchange};
+use crate::comm::calls::exchange::Directly;
+use crate::comm::calls::repeat::Begun;
 use crate::comm::communicator::CommCore;
 use crate::comm::group::batch::Queued;
 use crate::comm::group::polled::PolledBatch;
-use crate::comm::progress::{Drivable, is_on_machine};
+use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle};
-use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
-use crate::sync::prim::Ordering;
+use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
-use crate::sys::fork;
 use std::sync::Arc;
 
 /// The largest vector in bytes: a larger one takes longer than queuing it.
 const MOST: u64 = 16 << 10;
+/// The same where the stream's worker rests, because the program waits for what it queues.
+const MOST_FOR_A_WAITER: u64 = 64 << 10;
 /// Polls of a call before it is queued. Each looks for as long as a hand-off between two cores takes.
 const POLLS: usize = 8;
+/// One poll more for each of these bytes.
+const BYTES_A_POLL: usize = 256;
+/// The most calls of a group that are made at its end.
+const MOST_OF_GROUP: usize = 16;
+/// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in less time than two
+/// threads take, which pass them from core to core (docs/decisions/0065).
+const MOST_AT_A_GROUPS_END: u64 = 1 << 20;
+/// Rounds over the calls of a group, beside two for each.
+const ROUNDS: usize = 8;
 
-/// The state of a call after its first polls.
-enum Begun {
-    Succeeded,
-    Failed(Error, Arc<CommShared>),
-    UnderWay(Box<Exchange<'static>>, Arc<CommShared>),
+/// A call that has begun, and its turn.
+struct UnderWay {
+    begun: Begun<'static>,
+    turn: u64,
 }
 
 /// Makes or begins a collective that is queued on a stream. Returns false if it has to be queued.
@@ -44,73 +60,128 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 }
 
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
-    // Until the call is over or queued: it has its place in the order of all that is queued.
-    let _order = QUEUING.try_lock()?;
-    if !may_begin(stream) {
-        return None;
-    }
-    match registry::enter_if_free(comm, |c| begin(c, call))? {
-        Begun::Succeeded => {}
-        Begun::Failed(error, shared) => end(stream, call, Err(error), &shared),
-        Begun::UnderWay(exchange, shared) => go_on_later(comm, call, stream, exchange, shared),
-    }
-    Some(())
-}
-
-/// Makes or begins the small collectives of a group, each of another communicator and on another stream: one thread has several ranks,
-/// whose data come when all of them have begun. Returns the calls that have to be queued.
-pub(super) fn make_group_at_once(calls: StreamPart) -> StreamPart {
-    if is_worker() || is_on_machine() {
-        return calls;
-    }
-    let Some(_order) = QUEUING.try_lock() else { return calls };
-    let (mut queued, mut begun) = (Vec::new(), Vec::new());
-    for (call, on) in calls {
-        let Queued::Collective(comm, collective) = &call else {
-            queued.push((call, on));
-            continue;
-        };
-        let start = |c: &mut CommCore| {
-            let made = c.make_or_begin(collective, MOST)?;
-            c.is_held = matches!(made, Directly::Left(_));
-            Some((made, c.shared.clone()))
-        };
-        let begin = |stream: &Arc<StreamQueue>| {
-            let (made, shared) = may_begin(stream).then(|| registry::enter_if_free(*comm, start))??;
-            match made {
-                Directly::Over(ended) => end(stream, collective, ended, &shared),
-                Directly::Left(exchange) => {
-                    begun.push((*comm, *collective, stream.clone(), exchange, shared))
-                }
-            }
+    let tasks = stream.hold_idle()?;
+    let left = registry::enter_if_free(comm, |c| {
+        let programs = stream.help.worker_rests();
+        let under_way = begin(c, call, if programs { MOST_FOR_A_WAITER } else { MOST }, programs)?;
+        let mut left = poll(c, call, under_way, stream);
+        // Peers that need this core come no sooner.
+        let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
+        let polls = if is_worth_it { POLLS + call.count * call.dtype.size() / BYTES_A_POLL } else { 0 };
+        // BOUND: `POLLS` and the bytes of a block, which are no more than those of the vector.
+        for _ in 0..polls {
+            left = poll(c, call, left?, stream);
+        }
+        Some(left)
+    });
+    match left {
+        None => None,
+        Some(None) => Some(()),
+        Some(Some(under_way)) => {
+            go_on_later(comm, call, stream, tasks, under_way);
             Some(())
-        };
-        if STREAMS.with(on, begin).flatten().is_none() {
-            queued.push((call, on));
         }
     }
-    for (comm, call, stream, mut exchange, shared) in begun {
-        let poll = |c: &mut CommCore| {
-            let ended = c.poll_collective(&mut exchange);
-            c.is_held = ended.as_ref().is_err_and(Error::is_pending);
-            ended
-        };
-        match registry::resume(comm, poll) {
-            Err(error) if error.is_pending() => go_on_later(comm, &call, &stream, exchange, shared),
-            ended => end(&stream, &call, ended, &shared),
+}
+
+/// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,
+/// whose data come when all of them have begun. Takes out of the list what need not be queued.
+pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
+    if !(2..=MOST_OF_GROUP).contains(&calls.len()) || is_worker() || is_on_machine() || !are_apart(calls) {
+        return;
+    }
+    let streams: [Option<Arc<StreamQueue>>; MOST_OF_GROUP] =
+        std::array::from_fn(|i| STREAMS.with(calls.get(i)?.1?, Arc::clone));
+    let mut tasks: [Option<MutexGuard<'_, Tasks>>; MOST_OF_GROUP] =
+        std::array::from_fn(|i| streams[i].as_ref()?.hold_idle());
+    if tasks[..calls.len()].iter().any(Option::is_none) {
+        return;
+    }
+    let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
+    let mut left: [Option<UnderWay>; MOST_OF_GROUP] = std::array::from_fn(|i| {
+        let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
+        registry::enter_if_free(*comm, |c| begin(c, call, most, true))
+    });
+    let is_begun = left.each_ref().map(Option::is_some);
+    // BOUND: where the ranks are all here, each round takes each of them one step further.
+    for _ in 0..ROUNDS + 2 * calls.len() {
+        for (i, (call, _)) in calls.iter().enumerate() {
+            if let (Queued::Collective(comm, call), Some(stream)) = (call, &streams[i])
+                && let Some(under_way) = left[i].take()
+            {
+                let poll = |c: &mut CommCore| Ok(poll(c, call, under_way, stream));
+                left[i] = registry::resume(*comm, poll).unwrap_or_else(|error| {
+                    stream.failures.add(&error);
+                    None
+                });
+            }
+        }
+        if left.iter().all(Option::is_none) {
+            break;
         }
     }
-    queued
+    for (i, (call, _)) in calls.iter().enumerate() {
+        if let (Queued::Collective(comm, call), Some(stream)) = (call, &streams[i])
+            && let (Some(tasks), Some(under_way)) = (tasks[i].take(), left[i].take())
+        {
+            go_on_later(*comm, call, stream, tasks, under_way);
+        }
+    }
+    let mut begun = is_begun.iter();
+    calls.retain(|_| begun.next() != Some(&true));
 }
 
-fn may_begin(stream: &StreamQueue) -> bool {
-    stream.is_idle() && !stream.ended.load(Ordering::Relaxed) && stream.generation == fork::generation()
+/// Tells whether each call is of a communicator and on a stream of its own.
+fn are_apart(calls: &[Placed]) -> bool {
+    calls.iter().enumerate().all(|(i, (call, on))| {
+        calls[..i].iter().all(|(other, other_on)| other.comm() != call.comm() && other_on != on)
+    })
 }
 
-/// Tells what became of a call.
-fn end(stream: &StreamQueue, call: &Call<'_>, ended: Result<()>, shared: &Arc<CommShared>) {
+/// Begins a call like the communicator's last one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
+fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
+    let turn = c.shared.turns.take_first()?;
+    match c.enter_polled(call, most, programs) {
+        Some(begun) => {
+            c.is_held = true;
+            Some(UnderWay { begun, turn })
+        }
+        None => {
+            c.shared.turns.end(turn);
+            None
+        }
+    }
+}
+
+/// Goes on with a call as far as it comes without waiting. `None`: it is over, and its stream has been told of a failure.
+fn poll(c: &mut CommCore, call: &Call<'_>, under_way: UnderWay, stream: &StreamQueue) -> Option<UnderWay> {
+    let UnderWay { begun, turn } = under_way;
+    let ended = match begun {
+        Begun::Entered(entered) => match c.end_entered(entered) {
+            Some(Directly::Over(ended)) => ended,
+            Some(Directly::Left(exchange)) => {
+                return Some(UnderWay { begun: Begun::Program(exchange), turn });
+            }
+            None => Err(Error::internal("the communicator has forgotten a call that was entered")),
+        },
+        Begun::Program(mut exchange) => match c.poll_collective(&mut exchange) {
+            Err(error) if error.is_pending() => {
+                return Some(UnderWay { begun: Begun::Program(exchange), turn });
+            }
+            ended => ended,
+        },
+    };
+    c.is_held = false;
+    tell(ended, c, call, stream);
+    c.shared.turns.end(turn);
+    None
+}
+
+/// Tells a failure to the call's stream and communicator.
+#[inline]
+fn tell(ended: Result<()>, c: &CommCore, call: &Call<'_>, stream: &StreamQueue) {
     if let Err(error) = ended {
-        stream.failures.add(&task::tell(call.collective.name(), error, std::iter::once(shared)));
+        stream.failures.add(&task::tell(call.collective.name(), error, std::iter::once(&c.shared)));
     }
 }
 
@@ -119,32 +190,13 @@ fn go_on_later(
     comm: CommHandle,
     call: &Call<'static>,
     stream: &Arc<StreamQueue>,
-    exchange: Box<Exchange<'static>>,
-    shared: Arc<CommShared>,
+    tasks: MutexGuard<'_, Tasks>,
+    under_way: UnderWay,
 ) {
-    let batch = PolledBatch::under_way(comm, *call, *exchange);
-    let calls = Calls::under_way(batch, call.collective.name(), shared.turns.take(), shared);
-    stream.push(StreamTask::Calls(calls));
-}
-
-/// Begins a call and polls it. `None`: it is not one that can be made at once.
-fn begin(c: &mut CommCore, call: &Call<'static>) -> Option<Begun> {
-    let failed = |c: &CommCore, error| Some(Begun::Failed(error, c.shared.clone()));
-    let mut exchange = match c.make_or_begin(call, MOST)? {
-        Directly::Over(Ok(())) => return Some(Begun::Succeeded),
-        Directly::Over(Err(error)) => return failed(c, error),
-        Directly::Left(exchange) => exchange,
+    let (Ok(shared), Begun::Program(exchange)) = (registry::shared(comm), under_way.begun) else {
+        return stream.failures.add(&aborted());
     };
-    // Peers that need this core come no sooner.
-    let polls = if c.transport.are_on_this_core() { 0 } else { POLLS };
-    // BOUND: `POLLS`.
-    for _ in 0..polls {
-        match c.poll_collective(&mut exchange) {
-            Ok(()) => return Some(Begun::Succeeded),
-            Err(error) if error.is_pending() => {}
-            Err(error) => return failed(c, error),
-        }
-    }
-    c.is_held = true;
-    Some(Begun::UnderWay(exchange, c.shared.clone()))
+    let batch = PolledBatch::under_way(comm, *call, *exchange);
+    let calls = Calls::under_way(batch, call.collective.name(), under_way.turn, shared);
+    stream.push_behind(tasks, StreamTask::Calls(calls));
 }

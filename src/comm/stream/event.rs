@@ -13,7 +13,6 @@ use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sys::{clock, fork};
-use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -100,7 +99,7 @@ pub(super) struct EventState {
 }
 
 thread_local! {
-    static LAST: Remembered<EventKind, EventState> = const { RefCell::new(None) };
+    static LAST: Remembered<EventKind, EventState> = const { handle::nothing_remembered() };
 }
 static EVENTS: Objects<EventKind, EventState> = Objects::new(&LAST);
 

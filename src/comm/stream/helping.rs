@@ -96,6 +96,11 @@ impl StreamHelp {
         self.can_come.store(can, Ordering::Relaxed);
     }
 
+    /// Does its worker rest, because other threads were faster?
+    pub fn worker_rests(&self) -> bool {
+        self.can_come.load(Ordering::Relaxed)
+    }
+
     /// Was its worker called?
     pub fn is_called(&self) -> bool {
         self.called.load(Ordering::Relaxed)

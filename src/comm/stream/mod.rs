@@ -17,7 +17,8 @@
 //! run: their communicator decides whether they can succeed, and its other ranks wait for them.
 //!
 //! One thread of the process queues at a time. The queues and each communicator's turns therefore have one order, and no
-//! cycle of waiting streams can arise.
+//! cycle of waiting streams can arise. A call that is made at once (`at_once.rs`) is the first on its stream and of its communicator,
+//! and keeps both until it is over or queued.
 
 mod at_once;
 mod event;
@@ -29,11 +30,11 @@ mod task;
 pub(super) mod turn;
 mod worker;
 
-pub(super) use at_once::make_at_once;
+pub(super) use at_once::{make_at_once, make_group_at_once};
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
 pub(super) use turn::refuse_worker;
 
-use super::group::batch::Batch;
+use super::group::batch::{Batch, Queued};
 use super::progress::{self, Drivable, drive_polled, note_poll};
 use super::recorder;
 use super::registry;
@@ -46,7 +47,6 @@ use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::{background, fork};
 use event::Point;
 use queue::StreamQueue;
-use std::cell::RefCell;
 use std::sync::Arc;
 use task::{Awaited, Calls, StreamTask, Timed};
 use turn::{is_worker, refuse_forked};
@@ -55,9 +55,12 @@ use turn::{is_worker, refuse_forked};
 pub type StreamHandle = handle::Handle<StreamKind>;
 
 thread_local! {
-    static LAST: Remembered<StreamKind, StreamQueue> = const { RefCell::new(None) };
+    static LAST: Remembered<StreamKind, StreamQueue> = const { handle::nothing_remembered() };
 }
 static STREAMS: Objects<StreamKind, StreamQueue> = Objects::new(&LAST);
+
+/// A call, and the stream that it is to be made on.
+pub(super) type Placed = (Queued, Option<StreamHandle>);
 
 /// Bytes of a worker's stack: functions of the program run there, too.
 const STACK: usize = 8 << 20;
@@ -74,7 +77,10 @@ fn find(stream: StreamHandle) -> Result<Arc<StreamQueue>> {
 
 /// Checks that the stream exists, for a call that is queued later.
 pub(super) fn check(stream: StreamHandle) -> Result<()> {
-    find(stream).map(drop)
+    match STREAMS.with(stream, |found| found.generation) {
+        Some(generation) => refuse_forked(generation, "stream"),
+        None => find(stream).map(drop),
+    }
 }
 
 /// Make a stream, whose worker thread runs until [`stream_destroy`].
@@ -250,13 +256,7 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_forked())?;
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
-    let mut parts = parts::parts(calls.collect());
-    if parts.iter().all(|part| part.len() == 1) {
-        parts = at_once::make_group_at_once(parts.into_iter().flatten().collect())
-            .into_iter()
-            .map(|call| vec![call])
-            .collect();
-    }
+    let parts = parts::parts(calls.collect());
     let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= helping::HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),

@@ -10,15 +10,19 @@ use crate::error::{Error, Result};
 use crate::fabric::live::program_time::{Moment, Unfinished};
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
-use crate::sync::lock::Mutex;
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::fork;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+/// Tasks that are queued and not under way.
+pub(super) type Tasks = VecDeque<(StreamTask, Option<Unfinished>)>;
+
 /// A stream: tasks in their order, of which one is under way.
 pub(super) struct StreamQueue {
-    tasks: Mutex<VecDeque<(StreamTask, Option<Unfinished>)>>,
+    tasks: Mutex<Tasks>,
     /// The task that is under way. Who holds the lock goes on with it.
     present: Mutex<Option<(StreamTask, Option<Unfinished>)>>,
     /// It is among the work that threads which wait go on with ([`progress`]).
@@ -91,21 +95,35 @@ impl StreamQueue {
         }
     }
 
-    /// Checks that calls may be queued. One thread at a time queues.
+    /// Checks that calls may be queued.
     pub fn is_open(&self) -> Result<()> {
         if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
 
     /// Queues a task, if it [is open](Self::is_open).
     pub fn push(self: &Arc<Self>, task: StreamTask) {
+        self.push_behind(self.tasks.lock(), task);
+    }
+
+    /// Queues a task behind these, which are the stream's own.
+    pub fn push_behind(self: &Arc<Self>, mut tasks: MutexGuard<'_, Tasks>, task: StreamTask) {
         // The end is for the worker alone.
         let is_end = matches!(task, StreamTask::End);
         self.help.queued(&task);
-        self.tasks.lock().push_back((task, Unfinished::begin()));
+        tasks.push_back((task, Unfinished::begin()));
         self.queued.raise(self.queued.get() + 1);
+        drop(tasks);
         if !is_end {
             progress::list(self);
         }
+    }
+
+    /// Keeps other threads from queuing, if nothing is queued or under way.
+    pub fn hold_idle(&self) -> Option<MutexGuard<'_, Tasks>> {
+        let tasks = self.tasks.try_lock()?;
+        let is_free =
+            self.is_idle() && !self.ended.load(Ordering::Relaxed) && self.generation == fork::generation();
+        is_free.then_some(tasks)
     }
 
     /// Returns the time of a declared machine that it has reached.

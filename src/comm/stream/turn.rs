@@ -79,9 +79,17 @@ pub(in crate::comm) struct CallTurns {
 }
 
 impl CallTurns {
-    /// Takes the next turn. One thread at a time.
+    /// Takes the next turn.
     pub(super) fn take(&self) -> u64 {
         self.taken.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes the next turn, if all before it are over.
+    pub(super) fn take_first(&self) -> Option<u64> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        let is_first = taken <= self.over.get()
+            && self.taken.compare_exchange(taken, taken + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        is_first.then_some(taken)
     }
 
     /// Tells whether a turn has come: what is before it is over, or there are no turns any more.
