@@ -70,7 +70,8 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         let polls = if is_worth_it { POLLS + call.count * call.dtype.size() / BYTES_A_POLL } else { 0 };
         // BOUND: `POLLS` and the bytes of a block, which are no more than those of the vector.
         for _ in 0..polls {
-            left = poll(c, call, left?, stream);
+            let Some(under_way) = left.take() else { break };
+            left = poll(c, call, under_way, stream);
         }
         Some(left)
     });

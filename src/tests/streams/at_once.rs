@@ -73,14 +73,16 @@ fn wait_for(streams: &[StreamHandle]) {
 fn groups_of_small_calls_of_one_threads_ranks_are_made_and_told_like_others() {
     let ranks = comm::init_all(3).unwrap();
     let streams: Vec<_> = ranks.iter().map(|_| comm::stream_create().unwrap()).collect();
-    for round in 0..40u64 {
-        let mut data: Vec<_> = (0..3).map(|rank| vec![rank + round; 5]).collect();
+    for round in 0..48u64 {
+        // Data that come with the arrivals, programs, and more than is made at once.
+        let count = [5, 3000, 8000, 90_000][round as usize / 4 % 4];
+        let mut data: Vec<_> = (0..3).map(|rank| vec![rank + round; count]).collect();
         for _ in 0..1 + round % 3 {
             grouped(&ranks, &streams, &mut data, RedOp::Sum);
         }
         wait_for(&streams);
         let sum = (3 + 3 * round) * 3u64.pow((round % 3) as u32);
-        assert!(data.iter().flatten().all(|&x| x == sum), "round {round}: {data:?}");
+        assert!(data.iter().flatten().all(|&x| x == sum), "round {round}: {}", data[0][0]);
     }
     // One rank disagrees, within the group.
     let mut data = vec![vec![1; 5]; 3];
@@ -104,15 +106,54 @@ fn a_group_whose_peers_come_later_goes_on_on_its_streams() {
         let other = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
         let (ranks, streams) = ([comm, other], [0; 2].map(|_| comm::stream_create().unwrap()));
         for round in 0..200u64 {
-            let mut data = vec![vec![round; 5], vec![2 * round; 5]];
+            let count = if round < 100 { 5 } else { 6000 };
+            let mut data = vec![vec![round; count], vec![2 * round; count]];
             if rank == 0 && round % 10 == 0 {
                 std::thread::yield_now();
             }
             grouped(&ranks, &streams, &mut data, RedOp::Sum);
             wait_for(&streams);
-            assert_eq!(data, [vec![2 * round; 5], vec![4 * round; 5]], "round {round}");
+            assert_eq!(data, [vec![2 * round; count], vec![4 * round; count]], "round {round}");
         }
         streams.into_iter().for_each(|stream| comm::stream_destroy(stream).unwrap());
         comm::destroy(other).unwrap();
     });
+}
+
+#[test]
+fn calls_that_their_peers_make_at_the_same_time_are_made_once() {
+    on_ranks(2, |_, comm| {
+        let stream = comm::stream_create().unwrap();
+        for round in 0..300 {
+            let mut data = vec![1u64; if round % 2 == 0 { 3 } else { 5000 }];
+            for _ in 0..40 {
+                all_reduce(comm, stream, &mut data, RedOp::Sum);
+            }
+            comm::stream_synchronize(Some(stream)).unwrap();
+            assert!(data.iter().all(|&x| x == 1 << 40), "round {round}: {:#x}", data[0]);
+        }
+        comm::stream_destroy(stream).unwrap();
+    });
+}
+
+#[test]
+fn calls_of_two_threads_on_one_communicator_are_all_made() {
+    let ranks = comm::init_all(2).unwrap();
+    const CALLS: u64 = 2000;
+    std::thread::scope(|scope| {
+        for rank in ranks.iter().flat_map(|rank| [rank; 2]) {
+            scope.spawn(move || {
+                let stream = comm::stream_create().unwrap();
+                let mut data = [1u64];
+                for _ in 0..CALLS {
+                    // Whichever call of the peer it meets.
+                    all_reduce(*rank, stream, &mut data, RedOp::Max);
+                }
+                comm::stream_synchronize(Some(stream)).unwrap();
+                assert_eq!(data, [1]);
+                comm::stream_destroy(stream).unwrap();
+            });
+        }
+    });
+    ranks.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
 }
