@@ -40,7 +40,7 @@ const BYTES_A_POLL: usize = 256;
 /// The most calls of a group that are made at its end.
 const MOST_OF_GROUP: usize = 16;
 /// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in less time than two
-/// threads take, which pass them from core to core (docs/decisions/0065).
+/// threads take, which pass them from core to core (docs/decisions/0036).
 const MOST_AT_A_GROUPS_END: u64 = 1 << 20;
 /// Rounds over the calls of a group, beside two for each.
 const ROUNDS: usize = 8;

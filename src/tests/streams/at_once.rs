@@ -122,11 +122,13 @@ fn a_group_whose_peers_come_later_goes_on_on_its_streams() {
 
 #[test]
 fn calls_that_their_peers_make_at_the_same_time_are_made_once() {
-    on_ranks(2, |_, comm| {
+    on_ranks(2, |rank, comm| {
         let stream = comm::stream_create().unwrap();
-        for round in 0..300 {
-            let mut data = vec![1u64; if round % 2 == 0 { 3 } else { 5000 }];
-            for _ in 0..40 {
+        for round in 0..1000 {
+            let mut data = vec![1u64; if round % 8 == 0 { 5000 } else { 3 }];
+            for call in 0..40 {
+                // One comes later than the other, by more each time: in the other's first look, in one of its polls, or after them.
+                (0..if rank == call % 2 { 4 * round } else { 0 }).for_each(|_| std::hint::spin_loop());
                 all_reduce(comm, stream, &mut data, RedOp::Sum);
             }
             comm::stream_synchronize(Some(stream)).unwrap();
