@@ -12,7 +12,7 @@
 //! From its begin to its end or its place in the queue such a call keeps the stream's queue locked, and has the first turn of its
 //! communicator: what other threads queue comes behind it.
 
-use super::queue::{StreamQueue, Tasks};
+use super::queue::{Driven, StreamQueue, Tasks};
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
 use super::{Placed, STREAMS, StreamHandle};
@@ -39,9 +39,9 @@ const POLLS: usize = 8;
 const BYTES_A_POLL: usize = 256;
 /// The most calls of a group that are made at its end.
 const MOST_OF_GROUP: usize = 16;
-/// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in less time than two
-/// threads take, which pass them from core to core (docs/decisions/0036).
-const MOST_AT_A_GROUPS_END: u64 = 1 << 20;
+/// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in the time of two
+/// threads, which pass them from core to core (docs/decisions/0036).
+const MOST_AT_A_GROUPS_END: u64 = 128 << 10;
 /// Rounds over the calls of a group, beside two for each.
 const ROUNDS: usize = 8;
 
@@ -60,7 +60,10 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 }
 
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
-    let tasks = stream.hold_idle()?;
+    let tasks = stream.hold_idle().or_else(|| {
+        catch_up(comm, stream)?;
+        stream.hold_idle()
+    })?;
     let left = registry::enter_if_free(comm, |c| {
         let programs = stream.help.worker_rests();
         let under_way = begin(c, call, if programs { MOST_FOR_A_WAITER } else { MOST }, programs)?;
@@ -83,6 +86,23 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
             Some(())
         }
     }
+}
+
+/// Goes on with the small calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
+/// only, however soon the peers come, until the program waits. `None`: not all of it is over.
+fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
+    // BOUND: `POLLS`.
+    for polls in 0..POLLS {
+        if stream.help.is_heavy() {
+            return None;
+        }
+        match stream.drive(0) {
+            Driven::Idle => return Some(()),
+            Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,

@@ -96,6 +96,11 @@ impl StreamHelp {
         self.can_come.store(can, Ordering::Relaxed);
     }
 
+    /// Are large calls queued?
+    pub fn is_heavy(&self) -> bool {
+        self.heavy.load(Ordering::Relaxed) > 0
+    }
+
     /// Does its worker rest, because other threads were faster?
     pub fn worker_rests(&self) -> bool {
         self.can_come.load(Ordering::Relaxed)
