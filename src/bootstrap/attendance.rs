@@ -44,6 +44,8 @@ pub enum Heard {
     Failed(Error),
     /// The server is no more.
     Silence,
+    /// The server's host is silent, or the network does not lead there any more.
+    Cut,
 }
 
 impl Attendance {
@@ -70,7 +72,7 @@ impl Attendance {
         loop {
             match self.read() {
                 Some(Heard::Failed(error)) => return Err(error),
-                Some(Heard::Silence) | None => return Ok(()),
+                Some(Heard::Silence | Heard::Cut) | None => return Ok(()),
                 Some(heard) => self.heard.lock().push_back(heard),
             }
         }
@@ -82,6 +84,7 @@ impl Attendance {
         let len = match self.connection.receive(&mut buffer) {
             Ok(packet) => packet.len,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+            Err(e) if is_cut(&e) => return Some(Heard::Cut),
             Err(_) => 0,
         };
         let packet = &buffer[..len];
@@ -148,7 +151,10 @@ impl Attendance {
         let told = self.connection.send(&FromRank::Leave.encode(), &[]);
         let until = Instant::now() + FAREWELL;
         // BOUND: the server closes the connection, or the farewell.
-        while told.is_ok() && !matches!(self.read(), Some(Heard::Silence)) && Instant::now() < until {
+        while told.is_ok()
+            && !matches!(self.read(), Some(Heard::Silence | Heard::Cut))
+            && Instant::now() < until
+        {
             let _ = self.connection.flush();
             let _ = self.connection.wait(Some(Duration::from_millis(10)));
         }
@@ -174,4 +180,10 @@ impl Attendance {
     pub fn host(&self) -> Who {
         self.connection.peer().unwrap_or(Who::here(0))
     }
+}
+
+/// Has the kernel given up the other host?
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
 }

@@ -7,7 +7,7 @@ use super::super::connection::MeetingConnection;
 use super::super::frame::Secret;
 use super::super::network::packets::{FromRank, ToRank};
 use super::super::rank_connection::{RankConnection, Stage};
-use super::{Server, State};
+use super::{Server, State, is_of};
 
 impl Server {
     /// Returns the secret of a meeting that is expected or in progress.
@@ -76,13 +76,17 @@ impl Server {
             | Stage::Joined { serial: s, rank } => s == serial && rank != but,
             _ => false,
         };
-        let mut lost = Vec::new();
-        for connection in self.rank_connections.iter_mut().filter(|g| told(g)) {
-            if connection.connection.send(packet, &[]).is_err()
-                && let Some((_, rank)) = connection.joined()
-            {
-                connection.stage = Stage::Gone;
-                lost.push(rank);
+        let (me, mut lost) = (self.me, Vec::new());
+        // The ranks of this process last: it may end once they know, and this thread with it.
+        for is_ours in [false, true] {
+            let those = |g: &&mut RankConnection| told(g) && is_of(me, g) == is_ours;
+            for connection in self.rank_connections.iter_mut().filter(those) {
+                if connection.connection.send(packet, &[]).is_err()
+                    && let Some((_, rank)) = connection.joined()
+                {
+                    connection.stage = Stage::Gone;
+                    lost.push(rank);
+                }
             }
         }
         for rank in lost {

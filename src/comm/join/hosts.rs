@@ -65,9 +65,12 @@ pub(super) fn meet(mut prepared: PreparedRank, entrance: &Entrance<'_>) -> Resul
     // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
     match connect(&mut prepared, entrance, &attendance, &ranks) {
         Ok((transport, membership, clock_segment)) => {
+            let server = attendance.host();
             let rank_0 = Who { pid: ranks[0].introduction.card.pid, host: Some(ranks[0].host) };
-            let is_at_rank_0 = attendance.host() == rank_0;
-            let lifeline = Lifeline::begin(attendance, is_at_rank_0, &transport)?;
+            let is_there =
+                |rank: &Rank| server.host.is_some_and(|host| host.id == ranks[*rank as usize].host.id);
+            let beside = (0..entrance.nranks).filter(is_there).collect();
+            let lifeline = Lifeline::begin(attendance, server == rank_0, beside, &transport)?;
             let founded = prepared.founded.take();
             let (settings, machine) = prepared.into_parts();
             let presence = Presence::Hosts(lifeline);
@@ -216,6 +219,7 @@ fn link(
             Some(Heard::Failed(error)) if error.code == Code::Timeout => return Err(is_late(late)),
             Some(Heard::Failed(error)) => return Err(error),
             Some(Heard::Silence) => return Err(gone(std::io::ErrorKind::ConnectionReset.into())),
+            Some(Heard::Cut) => return Err(gone(std::io::ErrorKind::TimedOut.into())),
             None => {}
         }
         (entrance.watch)()?;

@@ -26,6 +26,8 @@ pub(super) struct Lifeline {
     attendance: Attendance,
     /// The server is a thread of rank 0's process.
     is_at_rank_0: bool,
+    /// The ranks of the server's host.
+    beside: Vec<Rank>,
     /// The verdict: the communicator will not come to be.
     verdict: OnceLock<Error>,
     /// The rank has left.
@@ -53,11 +55,13 @@ impl Lifeline {
     pub fn begin(
         attendance: Attendance,
         is_at_rank_0: bool,
+        beside: Vec<Rank>,
         transport: &Arc<Transport>,
     ) -> Result<Arc<Lifeline>> {
         let lifeline = Arc::new(Lifeline {
             attendance,
             is_at_rank_0,
+            beside,
             verdict: OnceLock::new(),
             is_over: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -104,7 +108,7 @@ impl Lifeline {
         while !self.is_over.load(Ordering::Acquire) {
             let heard = self.attendance.hear(LOOK);
             match heard {
-                Some(Heard::Silence) if self.is_at_rank_0 && !rank_0_left => {
+                Some(Heard::Silence | Heard::Cut) if self.is_at_rank_0 && !rank_0_left => {
                     self.tell_clock(&Some(Heard::Death(0)));
                 }
                 _ => self.tell_clock(&heard),
@@ -123,6 +127,13 @@ impl Lifeline {
                 // For the clock alone.
                 Heard::Told { .. } => {}
                 Heard::Silence => return self.miss_the_server(rank_0_left),
+                // None of those ranks answers any more, and nobody tells of their end.
+                Heard::Cut => {
+                    for &rank in &self.beside {
+                        self.each(rank, |transport, rank| transport.note_far_death(rank));
+                    }
+                    return self.miss_the_server(rank_0_left);
+                }
             }
         }
     }
@@ -192,7 +203,7 @@ fn news_of(heard: &Option<Heard>) -> HostNews<'_> {
         Some(Heard::Told { bytes, .. }) => HostNews::Message(bytes),
         Some(Heard::Death(rank)) => HostNews::Death(*rank),
         Some(Heard::Left(rank)) => HostNews::Left(*rank),
-        Some(Heard::Silence) => HostNews::Silence,
+        Some(Heard::Silence | Heard::Cut) => HostNews::Silence,
         Some(Heard::Failed(_)) | None => HostNews::Nothing,
     }
 }
