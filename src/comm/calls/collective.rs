@@ -46,6 +46,11 @@ pub(in crate::comm) struct Checked<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Returns the bytes of a block.
+    pub(in crate::comm) fn bytes(&self) -> usize {
+        self.count.saturating_mul(self.dtype.size())
+    }
+
     /// Checks the arguments for a rank of a communicator. `None`: right, and nothing to do.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         let (c, n) = (self.collective, nranks as usize);

@@ -27,6 +27,8 @@ use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
+use crate::sys::fork;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The largest vector in bytes: a larger one takes longer than queuing it.
@@ -70,7 +72,7 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         let mut left = poll(c, call, under_way, stream);
         // Peers that need this core come no sooner.
         let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
-        let polls = if is_worth_it { POLLS + call.count * call.dtype.size() / BYTES_A_POLL } else { 0 };
+        let polls = if is_worth_it { POLLS + call.bytes() / BYTES_A_POLL } else { 0 };
         // BOUND: `POLLS` and the bytes of a block, which are no more than those of the vector.
         for _ in 0..polls {
             let Some(under_way) = left.take() else { break };
@@ -91,12 +93,16 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
 /// Goes on with the small calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
 /// only, however soon the peers come, until the program waits. `None`: not all of it is over.
 fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
+    // A forked child leaves its parent's calls alone.
+    if stream.generation != fork::generation() {
+        return None;
+    }
     // BOUND: `POLLS`.
     for polls in 0..POLLS {
         if stream.help.is_heavy() {
             return None;
         }
-        match stream.drive(0) {
+        match stream.catch_up(POLLS as u64) {
             Driven::Idle => return Some(()),
             Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
             _ => return None,
@@ -162,12 +168,13 @@ fn are_apart(calls: &[Placed]) -> bool {
 /// Begins a call like the communicator's last one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
 fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
     let turn = c.shared.turns.take_first()?;
-    match c.enter_polled(call, most, programs) {
-        Some(begun) => {
+    match guarded(c, |c| c.enter_polled(call, most, programs)) {
+        Ok(Some(begun)) => {
             c.is_held = true;
             Some(UnderWay { begun, turn })
         }
-        None => {
+        // The call that is queued instead is told why the communicator is broken, if it is.
+        Ok(None) | Err(_) => {
             c.shared.turns.end(turn);
             None
         }
@@ -177,25 +184,37 @@ fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> O
 /// Goes on with a call as far as it comes without waiting. `None`: it is over, and its stream has been told of a failure.
 fn poll(c: &mut CommCore, call: &Call<'_>, under_way: UnderWay, stream: &StreamQueue) -> Option<UnderWay> {
     let UnderWay { begun, turn } = under_way;
-    let ended = match begun {
-        Begun::Entered(entered) => match c.end_entered(entered) {
-            Some(Directly::Over(ended)) => ended,
-            Some(Directly::Left(exchange)) => {
-                return Some(UnderWay { begun: Begun::Program(exchange), turn });
-            }
-            None => Err(Error::internal("the communicator has forgotten a call that was entered")),
-        },
-        Begun::Program(mut exchange) => match c.poll_collective(&mut exchange) {
-            Err(error) if error.is_pending() => {
-                return Some(UnderWay { begun: Begun::Program(exchange), turn });
-            }
-            ended => ended,
-        },
+    let ended = match guarded(c, |c| step(c, begun)) {
+        Ok(Directly::Left(exchange)) => return Some(UnderWay { begun: Begun::Program(exchange), turn }),
+        Ok(Directly::Over(ended)) => ended,
+        Err(defect) => Err(defect),
     };
     c.is_held = false;
     tell(ended, c, call, stream);
     c.shared.turns.end(turn);
     None
+}
+
+fn step(c: &mut CommCore, begun: Begun<'static>) -> Directly<'static> {
+    match begun {
+        Begun::Entered(entered) => c.end_entered(entered).unwrap_or_else(|| {
+            Directly::Over(Err(Error::internal("the communicator has forgotten a call that was entered")))
+        }),
+        Begun::Program(mut exchange) => match c.poll_collective(&mut exchange) {
+            Err(error) if error.is_pending() => Directly::Left(exchange),
+            ended => Directly::Over(ended),
+        },
+    }
+}
+
+/// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.
+#[inline]
+fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(|| act(c))).map_err(|panic| {
+        let defect = Error::panicked(&*panic);
+        c.break_with(&defect);
+        defect
+    })
 }
 
 /// Tells a failure to the call's stream and communicator.
@@ -218,6 +237,6 @@ fn go_on_later(
         return stream.failures.add(&aborted());
     };
     let batch = PolledBatch::under_way(comm, *call, *exchange);
-    let calls = Calls::under_way(batch, call.collective.name(), under_way.turn, shared);
+    let calls = Calls::under_way(batch, call, under_way.turn, shared);
     stream.push_behind(tasks, StreamTask::Calls(calls));
 }

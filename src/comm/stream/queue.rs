@@ -20,11 +20,14 @@ use std::thread::JoinHandle;
 /// Tasks that are queued and not under way.
 pub(super) type Tasks = VecDeque<(StreamTask, Option<Unfinished>)>;
 
+/// The task that is under way.
+type Present = Option<(StreamTask, Option<Unfinished>)>;
+
 /// A stream: tasks in their order, of which one is under way.
 pub(super) struct StreamQueue {
     tasks: Mutex<Tasks>,
     /// The task that is under way. Who holds the lock goes on with it.
-    present: Mutex<Option<(StreamTask, Option<Unfinished>)>>,
+    present: Mutex<Present>,
     /// It is among the work that threads which wait go on with ([`progress`]).
     listed: Listed,
     /// Only the worker may run the next task: it need not wait whether another thread takes it up.
@@ -145,12 +148,30 @@ impl StreamQueue {
 
     /// Goes on with what is queued, as far as that can be done without waiting. `in_place_until`: as in [`Drivable::go_on`].
     pub fn drive(&self, in_place_until: u64) -> Driven {
-        let Some(mut present) = self.present.try_lock() else { return Driven::Busy };
+        let Some(present) = self.present.try_lock() else { return Driven::Busy };
         if !turn::is_worker() {
             self.driven_by_others.fetch_add(1, Ordering::Relaxed);
         }
         let in_place = in_place_until > 0;
         let last = if in_place { in_place_until } else { self.queued.get() };
+        self.drive_to(present, last, in_place)
+    }
+
+    /// Goes on with at most this number of tasks for a thread that is about to queue another. Returns whether they are over.
+    pub fn catch_up(&self, tasks: u64) -> Driven {
+        let Some(present) = self.present.try_lock() else { return Driven::Busy };
+        let last = self.queued.get().min(self.done.get() + tasks);
+        let driven = self.drive_to(present, last, false);
+        match driven {
+            // Its worker need not come for what others do in time; one that only queues does not wait for the rest.
+            Driven::Idle => drop(self.driven_by_others.fetch_add(1, Ordering::Relaxed)),
+            Driven::WorkerOnly => self.call_worker(),
+            _ => {}
+        }
+        driven
+    }
+
+    fn drive_to(&self, mut present: MutexGuard<'_, Present>, last: u64, in_place: bool) -> Driven {
         // BOUND: what is queued now.
         while self.done.get() < last {
             if present.is_none() {

@@ -4,6 +4,7 @@ use super::event::Point;
 use super::failures::Failures;
 use super::helping::HEAVY;
 use super::turn;
+use crate::comm::calls::collective::Call;
 use crate::comm::group::batch::Batch;
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::Awaits;
@@ -170,10 +171,11 @@ impl Calls {
     }
 
     /// A collective that has begun.
-    pub fn under_way(batch: PolledBatch, name: &'static str, turn: u64, comm: Arc<CommShared>) -> Calls {
+    pub fn under_way(batch: PolledBatch, call: &Call<'_>, turn: u64, comm: Arc<CommShared>) -> Calls {
         let (turns, others, work) = (vec![(turn, comm)], Vec::new(), Work::UnderWay(batch));
         let (timed, queued) = (Timed::default(), Moment::default());
-        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy: false }
+        let (name, is_heavy) = (call.collective.name(), call.bytes() >= HEAVY);
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy }
     }
 
     /// Tells how many threads of this process may be at work on its communicator's ranks; `None`: the calls are small.

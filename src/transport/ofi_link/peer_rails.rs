@@ -95,8 +95,8 @@ impl PeerRails {
     pub fn failed(&mut self, rail: usize, why: String) {
         let rail = &mut self.all[rail];
         rail.failure = Some(why);
-        // It is tried again.
-        rail.greeted &= rail.greets;
+        // It is tried again: a second greeting does no harm, and without one the peer may wait for it.
+        rail.greeted = false;
     }
 
     /// Returns the rail with the fewest bytes under way; of several the first, so that what is small and alone stays on one.
