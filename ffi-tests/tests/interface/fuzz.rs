@@ -9,12 +9,12 @@ use penny_ffi_tests::{hosts, library};
 
 /// Runs the fuzzer with some arguments: whether it found nothing, and what it said.
 fn fuzz(arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
-        .arg("--library")
-        .arg(library::dir().join("libpenny.so"))
-        .args(arguments)
-        .output()
-        .expect("the fuzzer starts");
+    run(Command::new(env!("CARGO_BIN_EXE_fuzz")).args(arguments))
+}
+
+fn run(fuzzer: &mut Command) -> (bool, String) {
+    let library = library::dir().join("libpenny.so");
+    let output = fuzzer.arg("--library").arg(library).output().expect("the fuzzer starts");
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), said)
@@ -36,12 +36,12 @@ fn random_programs_do_what_the_oracle_says() {
 /// `FUZZ_HOSTS_SECONDS` is how long, 10 s unless set.
 #[test]
 fn random_programs_over_two_and_three_hosts_do_what_the_oracle_says() {
-    if hosts::libfabric().is_none() {
-        return;
-    }
+    let Some(libfabric) = hosts::libfabric() else { return };
     let seconds = std::env::var("FUZZ_HOSTS_SECONDS").unwrap_or_else(|_| "10".to_owned());
     for hosts in ["2", "3"] {
-        let (good, said) = fuzz(&["--seconds", &seconds, "--hosts", hosts, "--ranks", "2,3,4"]);
+        let arguments = ["--seconds", &seconds, "--hosts", hosts, "--ranks", "2,3,4"];
+        let mut fuzzer = Command::new(env!("CARGO_BIN_EXE_fuzz"));
+        let (good, said) = run(fuzzer.env("PENNY_LIBFABRIC", &libfabric).args(arguments));
         println!("{said}");
         assert!(good, "{said}");
     }
