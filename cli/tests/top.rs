@@ -116,8 +116,9 @@ fn an_ordinary_job_has_a_line_a_rank_in_text_json_and_metrics() {
     assert_eq!(starts, ["2", "RANK", "0", "1"], "{screen}");
     assert!(screen.contains("2 ranks (2 processes") && screen.contains("BYTES/S"), "{screen}");
     let metrics = text("--metrics");
-    let parsed = openmetrics_parser::prometheus::parse_prometheus(&metrics).unwrap();
-    assert_eq!(parsed.families["penny_wait_seconds_total"].iter_samples().count(), 2, "{metrics}");
+    let parsed = prometheus_parse::Scrape::parse(metrics.lines().map(|line| Ok(line.to_owned()))).unwrap();
+    let waits = parsed.samples.iter().filter(|sample| sample.metric == "penny_wait_seconds_total");
+    assert_eq!(waits.count(), 2, "{metrics}");
     assert!(metrics.contains("rank=\"1\",collective=\"all_reduce\"} "), "{metrics}");
 }
 
