@@ -7,16 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-static int rank = 0;
-static int ranks = 1;
-#define WHO "rank %d of %d: ", rank, ranks
-#include "cases.h"
-#include "throws.h"
-
-#define RUN(name) RUN_THEN(name, (void)0)
-
-static penny::communicator comm;
-static std::size_t n, me;
+#include "cpp_rank.h"
 
 template <class C, class D>
 static bool equal(const C &got, const D &expected) {
@@ -309,11 +300,7 @@ static void an_exception_ends_the_calls_of_the_other_ranks() {
 }
 
 int main() {
-    comm = penny::communicator::from_env();
-    rank = comm.rank();
-    ranks = comm.size();
-    n = (std::size_t)ranks;
-    me = (std::size_t)rank;
+    join();
     RUN(types_are_deduced);
     RUN(collectives_give_their_results);
     RUN(blocks_have_their_own_sizes);

@@ -6,16 +6,7 @@
 #include <string>
 #include <vector>
 
-static int rank = 0;
-static int ranks = 1;
-#define WHO "rank %d of %d: ", rank, ranks
-#include "cases.h"
-#include "throws.h"
-
-#define RUN(name) RUN_THEN(name, (void)0)
-
-static penny::communicator comm;
-static std::size_t n, me;
+#include "cpp_rank.h"
 
 static void elements_of_the_heap_are_reached_by_all_ranks() {
     penny::heap heap = comm.make_heap();
@@ -165,11 +156,7 @@ static void recorded_calls_are_made_again_and_again() {
 }
 
 int main() {
-    comm = penny::communicator::from_env();
-    rank = comm.rank();
-    ranks = comm.size();
-    n = (std::size_t)ranks;
-    me = (std::size_t)rank;
+    join();
     RUN(elements_of_the_heap_are_reached_by_all_ranks);
     RUN(what_is_left_by_an_exception_waits_for_nobody);
     RUN(messages_come_to_threads_and_keys);

@@ -68,10 +68,9 @@ impl Queued {
     /// Returns the bytes of its longest block.
     pub fn bytes(&self) -> usize {
         let (count, dtype) = match self {
-            Queued::Collective(_, call) => (call.count, call.dtype),
+            Queued::Collective(_, call) | Queued::Scaled(_, Scaled { call, .. }) => return call.bytes(),
             Queued::Permute(_, permute) => (permute.count, permute.dtype),
             Queued::Vector(_, vector) => (vector.longest(), vector.dtype),
-            Queued::Scaled(_, scaled) => (scaled.call.count, scaled.call.dtype),
             Queued::Transfer(_, transfer, _) => (transfer.count, transfer.dtype),
             Queued::Signal(_, Signal { put: Some(put), .. }) => (put.count, put.dtype),
             Queued::Signal(..) | Queued::Awaited(..) => return 0,

@@ -43,7 +43,7 @@ impl Account {
 pub enum HostMessage {
     /// Some of the posts of a ticket, from `at` on, of `total`.
     Posts { place: Rank, ticket: u32, turn: u32, at: u32, total: u32, posts: Vec<[u64; POST]> },
-    /// Nobody of the host runs, after it has taken in this batch.
+    /// A host on which no thread runs, after it has taken in this batch.
     Rest { host: Rank, batch: u64 },
     /// Ranks have waited for longer than the grace period.
     Hurry,

@@ -164,7 +164,7 @@ impl Participant {
         }
     }
 
-    /// Nobody of this host runs: tells the engine's host, with the calls that it does not know.
+    /// Tells the engine's host that no thread of this host runs, and the calls that it does not know.
     pub(super) fn tell_rest(&self) {
         let Some(hosts) = &self.hosts else { return };
         let told = self.tell_posts(hosts).and_then(|()| {

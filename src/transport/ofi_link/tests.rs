@@ -185,7 +185,7 @@ fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
     let rails = two_rails();
     let prepare = |rank: u32| OfiLink::prepare(&controls[rank as usize], rank, 2, &rails, None).unwrap();
     let (one, mut other) = (prepare(0), prepare(1));
-    // Nobody listens there any more.
+    // The port is closed: a connection to it is refused.
     other.own.rails[1].endpoint = Endpoint::open(None, rails[1].address, MESSAGE).unwrap().name().to_vec();
     let (blob, others) = (one.blob(), other.blob());
     let [link, peer] = [one.link(&[None, Some(others)]).unwrap(), other.link(&[Some(blob), None]).unwrap()];
