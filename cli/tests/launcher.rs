@@ -162,6 +162,26 @@ fn a_rank_killed_by_a_signal_is_named_with_it() {
 }
 
 #[test]
+fn the_killed_rank_is_named_although_a_survivor_is_reaped_before_it() {
+    let script = "trap 'exit 1' USR1; echo $$; while :; do sleep 0.05; done";
+    let mut child = launch(2, &[], script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut ranks, _) = read_pids(&mut child, 2);
+    // Rank 0 was started first.
+    ranks.sort_unstable();
+    // Both end while the launcher sees nothing.
+    let launcher = Pid::from_raw(child.id() as i32);
+    kill(launcher, Signal::SIGSTOP).unwrap();
+    let (first, second) = (ranks[0], ranks[1]);
+    kill(first, Signal::SIGUSR1).unwrap();
+    kill(second, Signal::SIGKILL).unwrap();
+    assert!(goes(first) && goes(second));
+    kill(launcher, Signal::SIGCONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 9), "{}", err(&output));
+    assert!(err(&output).contains("SIGKILL"), "{}", err(&output));
+}
+
+#[test]
 fn a_failed_rank_takes_the_deaf_and_the_stopped_with_it() {
     let script = "
         trap '' TERM

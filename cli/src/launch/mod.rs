@@ -7,7 +7,7 @@
 //!                      │               others: forward     │
 //!                      │    pipes      lines of output     │
 //!                      ▼                                   │
-//!                    a rank failed ── 0.2 s, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
+//!                    a rank failed ── 0.5 s, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
 //!                    Ctrl-C ── 10 s, or Ctrl-C again ──────────┘   (after 1 s it says how many it waits for)
 //! ```
 //!
@@ -42,7 +42,7 @@ pub fn ranks(text: &str) -> Result<u32, String> {
 }
 
 /// The time that ranks have after another's failure before they get SIGTERM: a moment to say what they know of it.
-const TIME_TO_TELL: Duration = Duration::from_millis(200);
+const TIME_TO_TELL: Duration = Duration::from_millis(500);
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
@@ -167,6 +167,8 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
     let mut last_call: Option<Instant> = None;
     // Set once a rank has failed: until then the others may end by themselves.
     let mut told_until: Option<Instant> = None;
+    // The verdict is that of a rank which returned an exit code.
+    let mut exited_first = false;
     let mut ctrl_c = CtrlC::default();
     while ranks.any_alive() {
         let wake = match last_call {
@@ -198,12 +200,16 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
         }
         pipes.retain(|pipe| pipe.is_open());
         for (name, pid, end) in ranks.reap() {
-            if verdict.is_none() && end != End::Exit(0) {
+            let is_first = verdict.is_none() && end != End::Exit(0);
+            // Ranks that saw it die may have been reaped before it.
+            let is_cause = exited_first && last_call.is_none() && end.is_kill();
+            if is_first || is_cause {
                 verdict = Some(match ctrl_c.count {
                     0 => Outcome::failed(end.code(), sentence(noun, &name, pid, end, ranks.alive())),
                     _ => Outcome { code: INTERRUPTED, sentence: None },
                 });
-                told_until = Some(Instant::now() + TIME_TO_TELL);
+                exited_first = matches!(end, End::Exit(_));
+                told_until.get_or_insert_with(|| Instant::now() + TIME_TO_TELL);
             }
         }
         let now = Instant::now();

@@ -57,6 +57,11 @@ impl End {
             End::Signal(number) => 128 + number as u8,
         }
     }
+
+    /// Tells whether a signal ended it that is no answer to another rank's failure, as an abort may be.
+    pub fn is_kill(self) -> bool {
+        matches!(self, End::Signal(number) if number != Signal::SIGABRT as i32)
+    }
 }
 
 impl From<ExitStatus> for End {
