@@ -5,13 +5,21 @@ use penny_ffi_tests::{compiler, hosts, ranks, root};
 /// Runs a program with ranks on these hosts.
 #[track_caller]
 fn holds(name: &str, on: &[&[&str]]) {
+    holds_with(name, on, &[]);
+}
+
+/// The same with further variables.
+#[track_caller]
+fn holds_with(name: &str, on: &[&[&str]], more: &[(&str, &str)]) {
     let Some(libfabric) = hosts::libfabric() else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
     compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
     for &on in on {
         let port = hosts::port();
-        let env: Vec<_> = on.iter().map(|host| hosts::variables(host, port, &libfabric)).collect();
+        let more = || more.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let of = |host: &&str| hosts::variables(host, port, &libfabric).into_iter().chain(more()).collect();
+        let env: Vec<_> = on.iter().map(of).collect();
         let said = ranks::run_each(&program, dir.path(), &env);
         let cases = said[0].lines().count();
         assert!(
@@ -88,4 +96,25 @@ fn semaphores_and_remote_copies_work_over_hosts() {
 #[test]
 fn mailboxes_work_over_hosts() {
     holds("mailbox", &[&["a", "b"], &["a", "b", "a", "c"]]);
+}
+
+#[test]
+fn the_clock_of_several_hosts_goes_on_when_the_first_rank_of_a_host_leaves() {
+    let on: &[&[&str]] = &[&["a", "b", "b"], &["a", "b", "b", "c", "c"], &["a", "b", "a", "b"]];
+    holds_with("machine_leavers", on, &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
+fn a_hundred_mismatches_are_told_to_every_rank_of_several_hosts() {
+    holds("mismatches", &[&["a", "b"], &["a", "b", "c"], &["a", "b", "b", "c"]]);
+}
+
+#[test]
+fn ranks_of_several_hosts_go_on_after_each_of_two_deaths() {
+    holds("two_deaths", &[&["a", "b", "c"], &["a", "b", "c", "b"], &["a", "b", "a", "c", "b", "c"]]);
+}
+
+#[test]
+fn the_check_of_races_says_that_it_is_for_one_host() {
+    holds_with("race_refused", &[&["a", "b"], &["a", "b", "a", "c"]], &[("PENNY_CHECK", "race")]);
 }

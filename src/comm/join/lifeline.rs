@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The time between two looks at whether the rank has left.
 const LOOK: Duration = Duration::from_millis(500);
+/// The messages to the clock of a declared machine that are kept for a rank which has not joined.
+const MOST_EARLY: usize = 4096;
 /// The stack of the thread, on which the engine of a declared machine may run.
 const STACK: usize = 2 << 20;
 
@@ -38,11 +40,12 @@ pub(super) struct Lifeline {
 }
 
 /// The clock of a declared machine.
-#[derive(Default)]
-struct Clock {
-    participant: Option<Weak<Participant>>,
-    /// What has come before this rank had one.
-    early: Vec<Heard>,
+enum Clock {
+    /// This rank does not know yet whether there is one. What has come for it.
+    Early(Vec<Heard>),
+    Declared(Arc<Participant>),
+    /// There is none, or the rank has left it.
+    None,
 }
 
 struct Listener {
@@ -65,7 +68,7 @@ impl Lifeline {
             verdict: OnceLock::new(),
             is_over: AtomicBool::new(false),
             listeners: Mutex::default(),
-            clock: Mutex::default(),
+            clock: Mutex::new(Clock::Early(Vec::new())),
         });
         lifeline.add(transport, (0..transport.nranks()).collect());
         transport.keep_until_end(Arc::new(Leave(lifeline.clone())));
@@ -138,25 +141,43 @@ impl Lifeline {
         }
     }
 
-    /// Carries what the clock of a declared machine tells other hosts, and what they tell it.
-    pub fn carry(self: &Arc<Lifeline>, participant: &Arc<Participant>) {
+    /// Carries what the clock of a declared machine tells other hosts, and what they tell it. `None`: no machine is declared.
+    pub fn carry(self: &Arc<Lifeline>, participant: Option<&Arc<Participant>>) {
+        let mut clock = self.clock.lock();
+        let Some(participant) = participant else {
+            *clock = Clock::None;
+            return;
+        };
         let tells = self.clone();
         participant.connect(Box::new(move |bytes| tells.attendance.tell(bytes)));
-        let mut clock = self.clock.lock();
-        clock.participant = Some(Arc::downgrade(participant));
-        clock.early.drain(..).for_each(|heard| participant.hear(&news_of(&Some(heard))));
+        if let Clock::Early(early) = std::mem::replace(&mut *clock, Clock::Declared(participant.clone())) {
+            early.into_iter().for_each(|heard| participant.hear(&news_of(&Some(heard))));
+        }
     }
 
     fn tell_clock(&self, heard: &Option<Heard>) {
         let mut clock = self.clock.lock();
-        match (&clock.participant, heard) {
-            (Some(participant), _) => {
-                let participant = participant.upgrade();
+        match (&mut *clock, heard) {
+            (Clock::Declared(participant), _) => {
+                let participant = participant.clone();
                 drop(clock);
-                participant.into_iter().for_each(|participant| participant.hear(&news_of(heard)));
+                participant.hear(&news_of(heard));
             }
-            (None, Some(heard @ (Heard::Told { .. } | Heard::Left(_)))) => clock.early.push(heard.clone()),
-            (None, _) => {}
+            (Clock::Early(early), Some(heard @ (Heard::Told { .. } | Heard::Left(_)))) => {
+                match early.len() < MOST_EARLY {
+                    true => early.push(heard.clone()),
+                    false => drop(self.verdict.set(too_early())),
+                }
+            }
+            (Clock::Early(_) | Clock::None, _) => {}
+        }
+    }
+
+    /// Leaves the clock of a declared machine, while the connection is there by which others are told.
+    fn leave_clock(&self) {
+        let clock = std::mem::replace(&mut *self.clock.lock(), Clock::None);
+        if let Clock::Declared(participant) = clock {
+            participant.depart();
         }
     }
 
@@ -193,6 +214,7 @@ impl Lifeline {
     /// Tells all others that this rank gives up, and why.
     pub fn give_up(&self, why: &Error) {
         self.is_over.store(true, Ordering::Release);
+        self.leave_clock();
         self.attendance.tell_why(why);
     }
 }
@@ -200,12 +222,19 @@ impl Lifeline {
 /// What was heard, for the clock of a declared machine.
 fn news_of(heard: &Option<Heard>) -> HostNews<'_> {
     match heard {
-        Some(Heard::Told { bytes, .. }) => HostNews::Message(bytes),
+        Some(Heard::Told { from, bytes }) => HostNews::Message { from: *from, bytes },
         Some(Heard::Death(rank)) => HostNews::Death(*rank),
         Some(Heard::Left(rank)) => HostNews::Left(*rank),
         Some(Heard::Silence | Heard::Cut) => HostNews::Silence,
         Some(Heard::Failed(_)) | None => HostNews::Nothing,
     }
+}
+
+fn too_early() -> Error {
+    Error::remote(format!(
+        "the ranks of other hosts have told this one more than {MOST_EARLY} messages of the declared machine's clock before it has joined; \
+         have them begin when all have joined, or give a longer PENNY_FABRIC_GRACE"
+    ))
 }
 
 /// Tells the server that the rank has left, when the last transport that keeps it is dropped.
@@ -214,6 +243,7 @@ struct Leave(Arc<Lifeline>);
 impl Drop for Leave {
     fn drop(&mut self) {
         if !self.0.is_over.swap(true, Ordering::AcqRel) {
+            self.0.leave_clock();
             self.0.attendance.leave();
         }
     }

@@ -116,11 +116,14 @@ fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) ->
             numbers => numbers.to_vec(),
         };
         let placement = declared::stand(founded, machine, clock_segment, rank, &first_of)?;
-        if let (meeting::Presence::Hosts(lifeline), Some(placement)) = (&presence, &placement) {
-            let participant = placement.participant();
-            let pid = |rank: Rank| transport.lines(rank).life(rank).pid.load(Ordering::Relaxed);
-            (0..nranks).for_each(|rank| participant.note_process(rank, pid(rank)));
+        if let meeting::Presence::Hosts(lifeline) = &presence {
+            let participant = placement.as_ref().map(|placement| placement.participant());
+            if let Some(participant) = participant {
+                let pid = |rank: Rank| transport.lines(rank).life(rank).pid.load(Ordering::Relaxed);
+                (0..nranks).for_each(|rank| participant.note_process(rank, pid(rank)));
+            }
             lifeline.carry(participant);
+            presence.check()?;
         }
         Ok((membership, placement))
     });

@@ -36,7 +36,7 @@ pub const AWAITED: usize = 16;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x07");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x08");
 
 shared_layout! {
     /// What all ranks look at.
@@ -119,6 +119,9 @@ shared_layout! {
         pub host_rests: AtomicU32,
         /// The last batch of served calls that the host was told of; on that host itself, that it has taken in.
         pub host_batch: AtomicU64,
+        /// Messages of that host: twice the number that this host has taken in, and 1 while a process takes one in; on that host itself,
+        /// how many it has told.
+        pub host_messages: AtomicU64,
         /// What that thread waits for, as text that ends with a 0.
         pub awaited: [AtomicU64; AWAITED],
         /// Rung when another rank has stored to its memory.
@@ -185,7 +188,7 @@ shared_layout! {
         /// Index of the thread line of the thread that waits with it.
         pub thread: AtomicU32,
         _pad: AtomicU32,
-        /// The turn whose posts the host that runs the engine was told of.
+        /// The turn whose posts the host that runs the engine was told of; there, the last turn that was withdrawn.
         pub told_turn: AtomicU64,
         _rest: [AtomicU64; 3],
         /// Rung when it is served.

@@ -1,6 +1,7 @@
 //! What a rank hears of other hosts, and what becomes of it on its own.
 
 use super::clock_segment::{ABANDONED, ClockSegment, FREE, POSTED, SERVED, TICKETS, Ticket};
+use super::host_inbox::Inbox;
 use super::host_messages::{Account, ExitOf, HostMessage, POST, store_words};
 use super::hosts::ClockHosts;
 use super::participant::Participant;
@@ -10,8 +11,13 @@ use crate::types::Rank;
 
 /// What a rank hears of other hosts.
 pub enum HostNews<'a> {
-    /// A message of another host.
-    Message(&'a [u8]),
+    /// A rank's message for the processes of other hosts.
+    Message {
+        /// The rank.
+        from: Rank,
+        /// The message.
+        bytes: &'a [u8],
+    },
     /// A rank's process has died.
     Death(Rank),
     /// A rank has left.
@@ -26,28 +32,38 @@ impl Participant {
     /// Takes in what is heard of other hosts.
     pub fn hear(&self, news: &HostNews<'_>) {
         let Some(hosts) = &self.hosts else { return };
+        // Until this process is done with it: `Participant::depart` waits for that.
+        let mut inbox = hosts.inbox.lock();
+        if inbox.is_closed {
+            return;
+        }
+        if let HostNews::Message { from, bytes } = *news
+            && let Some(&host) = hosts.host_of(from)
+        {
+            inbox.keep(host, bytes);
+        }
+        self.take_in_kept(hosts, &mut inbox);
         match *news {
-            HostNews::Message(bytes) => {
-                if let Some(message) = HostMessage::of(bytes).filter(|_| self.takes_in(hosts)) {
-                    self.take_in(hosts, message);
-                }
-            }
+            HostNews::Message { .. } => {}
             HostNews::Death(rank) => self.halt(&self.death(rank)),
-            HostNews::Left(rank) => self.left(hosts, rank),
-            HostNews::Silence => hosts.leave_alone(),
-            HostNews::Nothing if self.takes_in(hosts) && hosts.has_engine() => self.look_across(hosts),
+            HostNews::Left(rank) => self.left(hosts, rank, &mut inbox),
+            HostNews::Silence => {
+                self.settle(hosts, &mut inbox);
+                hosts.leave_alone();
+            }
+            HostNews::Nothing if self.is_first_here(hosts) && hosts.has_engine() => self.look_across(hosts),
             HostNews::Nothing => {}
         }
     }
 
-    /// Is this rank the one that takes in the messages to its host?
-    fn takes_in(&self, hosts: &ClockHosts) -> bool {
+    /// Is this rank the first of those of its host that have not left?
+    fn is_first_here(&self, hosts: &ClockHosts) -> bool {
         let is_there = |&rank: &Rank| self.clock_segment().place(rank).left.load(Ordering::Acquire) == 0;
         hosts.ranks(hosts.here).find(is_there) == Some(self.place())
     }
 
     /// A rank has left.
-    fn left(&self, hosts: &ClockHosts, rank: Rank) {
+    fn left(&self, hosts: &ClockHosts, rank: Rank, inbox: &mut Inbox) {
         let board = self.clock_segment();
         let Some(&host) = hosts.host_of(rank).filter(|&&host| host != hosts.here) else {
             return;
@@ -58,6 +74,7 @@ impl Participant {
             return;
         }
         if host == 0 {
+            self.settle(hosts, inbox);
             hosts.leave_alone();
         }
         if is_first && hosts.has_engine() && self.rests(host) {
@@ -71,7 +88,9 @@ impl Participant {
         token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    fn take_in(&self, hosts: &ClockHosts, message: HostMessage) {
+    /// Takes in a message of another host, without its number.
+    pub(super) fn take_in(&self, hosts: &ClockHosts, bytes: &[u8]) {
+        let Some(message) = HostMessage::of(bytes) else { return };
         match message {
             HostMessage::Posts { place, ticket, turn, at, total, posts } if hosts.has_engine() => {
                 if !hosts.has(hosts.here, place)
@@ -93,9 +112,10 @@ impl Participant {
             HostMessage::Withdrawn { place, ticket, turn }
                 if hosts.has_engine() && !hosts.has(hosts.here, place) =>
             {
-                if let Some(line) = ticket_of(self.clock_segment(), place, ticket)
-                    && line.turn.load(Ordering::Relaxed) == turn
-                {
+                let Some(line) = ticket_of(self.clock_segment(), place, ticket) else { return };
+                // Its posts may come later than this: another process of its host may just have been telling them.
+                line.told_turn.store(turn.into(), Ordering::Relaxed);
+                if line.turn.load(Ordering::Relaxed) == turn {
                     let _ = line.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire);
                 }
             }
@@ -113,6 +133,9 @@ impl Participant {
         let Some(line) = ticket_of(board, place, ticket) else { return Ok(()) };
         let end = at as usize + posts.len();
         if end > total as usize || total as usize > ClockSegment::room(ticket as usize) {
+            return Ok(());
+        }
+        if line.told_turn.load(Ordering::Relaxed) == turn.into() {
             return Ok(());
         }
         if at == 0 {

@@ -11,10 +11,10 @@
 //! Each host has a clock segment. What a rank does on its own host is as it is on a machine of one host; only where a process would run
 //! the engine, one of another host than rank 0's tells the calls of its host that the engine does not know, and that its host rests. When the
 //! engine has served calls of that host, it counts as running until it has taken the exits in and rests again. So the engine runs when nobody runs anywhere, as on
-//! one host, and its times are the same. Messages go by way of the meeting's server, and every process hears them; the first rank
-//! of a host that has not left takes them in.
+//! one host, and its times are the same. Messages go by way of the meeting's server, and every process hears them (`host_inbox.rs`).
 
 use super::clock_segment::{ABANDONED, FREE, INSIDE, POSTED, SERVED};
+use super::host_inbox::Inbox;
 use super::host_messages::{Account, ExitOf, HostMessage, POSTS_AT_ONCE, SERVED_AT_ONCE, words_of};
 use super::participant::Participant;
 use crate::error::{Error, Result};
@@ -34,6 +34,7 @@ pub(super) struct ClockHosts {
     first_of: Box<[Rank]>,
     pub here: Rank,
     tell: OnceLock<Tell>,
+    pub inbox: Mutex<Inbox>,
     /// No engine will answer any more.
     is_alone: AtomicBool,
     /// The engine's runs at the last look at ranks that wait, and the time of the first look with as many.
@@ -48,6 +49,7 @@ impl ClockHosts {
             first_of: first_of.into(),
             here,
             tell: OnceLock::new(),
+            inbox: Mutex::default(),
             is_alone: AtomicBool::new(false),
             looked: Mutex::default(),
         })
@@ -82,18 +84,6 @@ impl ClockHosts {
     /// No engine will answer any more.
     pub fn leave_alone(&self) {
         self.is_alone.store(true, Ordering::Release);
-    }
-
-    fn say(&self, message: &HostMessage) -> Result<()> {
-        let told = self.tell.get().map(|tell| tell(&message.bytes()));
-        match told {
-            Some(Ok(())) => Ok(()),
-            Some(Err(e)) => Err(Error::remote(format!(
-                "the clock of the declared machine needs the connection to where the ranks of all hosts have met, which is lost: {e}; \
-                 check the network and start the job again"
-            ))),
-            None => Err(Error::internal("a clock across hosts that is not connected")),
-        }
     }
 }
 
@@ -159,24 +149,35 @@ impl Participant {
         }
         let grace_ns = self.machine().grace_ns;
         if grace_ns != 0 && now_ns.saturating_sub(looked.1) > grace_ns {
-            let _ = hosts.say(&HostMessage::Hurry);
+            let _ = self.say(hosts, &HostMessage::Hurry);
             self.count_out_stragglers(0);
         }
+    }
+
+    /// Tells the other hosts a message, with the next number of this host's. Ends all calls if it cannot: they would wait for that number.
+    fn say(&self, hosts: &ClockHosts, message: &HostMessage) -> Result<()> {
+        // A rank that is not connected leaves before it has joined, which the meeting tells all.
+        let Some(tell) = hosts.tell.get() else { return Ok(()) };
+        let told = &self.clock_segment().place(hosts.here).host_messages;
+        let number = told.fetch_add(1, Ordering::AcqRel) + 1;
+        let bytes = [&number.to_le_bytes()[..], &message.bytes()].concat();
+        tell(&bytes).map_err(|e| {
+            let lost = Error::remote(format!(
+                "the clock of the declared machine needs the connection to where the ranks of all hosts have met, which is lost: {e}; \
+                 check the network, have the ranks on the host of rank 0 leave last, and start the job again"
+            ));
+            self.halt(&lost);
+            lost
+        })
     }
 
     /// Tells the engine's host that no thread of this host runs, and the calls that it does not know.
     pub(super) fn tell_rest(&self) {
         let Some(hosts) = &self.hosts else { return };
-        let told = self.tell_posts(hosts).and_then(|()| {
+        let _ = self.tell_posts(hosts).and_then(|()| {
             let batch = self.clock_segment().place(hosts.here).host_batch.load(Ordering::Acquire);
-            hosts.say(&HostMessage::Rest { host: hosts.here, batch })
+            self.say(hosts, &HostMessage::Rest { host: hosts.here, batch })
         });
-        if let Err(e) = told {
-            // Its last rank may be leaving, and its connection is closed.
-            if self.clock_segment().place(self.place()).left.load(Ordering::Acquire) == 0 {
-                self.halt(&e);
-            }
-        }
     }
 
     fn tell_posts(&self, hosts: &ClockHosts) -> Result<()> {
@@ -193,7 +194,7 @@ impl Participant {
                 for (at, lines) in (0..).step_by(POSTS_AT_ONCE).zip(all.chunks(POSTS_AT_ONCE)) {
                     let posts = lines.iter().map(words_of).collect();
                     let total = all.len() as u32;
-                    hosts.say(&HostMessage::Posts { place, ticket: number, turn, at, total, posts })?;
+                    self.say(hosts, &HostMessage::Posts { place, ticket: number, turn, at, total, posts })?;
                 }
                 ticket.told_turn.store(turn.into(), Ordering::Relaxed);
             }
@@ -205,8 +206,7 @@ impl Participant {
     pub(super) fn tell_withdrawn(&self, ticket: usize, turn: u32) {
         if let Some(hosts) = self.hosts.as_ref().filter(|hosts| !hosts.has_engine()) {
             let ticket = ticket as u32;
-            // The communicator fails already: who does not hear it fails by itself.
-            let _ = hosts.say(&HostMessage::Withdrawn { place: self.place(), ticket, turn });
+            let _ = self.say(hosts, &HostMessage::Withdrawn { place: self.place(), ticket, turn });
         }
     }
 
@@ -241,8 +241,8 @@ impl Participant {
                 let batch = if at + 1 == parts.len() { batch } else { 0 };
                 let message =
                     HostMessage::Served { host, batch, account: Account::of(header), exits: part.to_vec() };
-                if let Err(e) = hosts.say(&message) {
-                    self.halt(&e);
+                if self.say(hosts, &message).is_err() {
+                    return;
                 }
             }
         }
@@ -251,4 +251,4 @@ impl Participant {
 
 #[cfg(all(test, not(loom)))]
 #[path = "hosts_tests.rs"]
-mod tests;
+pub mod tests;

@@ -21,8 +21,24 @@ fn ranks(first_of: &[Rank]) -> Vec<Arc<Participant>> {
     ranks_with(first_of, 0)
 }
 
-/// The same with a grace period.
-fn ranks_with(first_of: &[Rank], grace_ns: u64) -> Vec<Arc<Participant>> {
+/// What a rank hears.
+#[derive(Clone)]
+pub enum Told {
+    Message { from: Rank, bytes: Vec<u8> },
+    Left(Rank),
+}
+
+impl Told {
+    pub fn is_heard_by(&self, participant: &Participant) {
+        participant.hear(&match self {
+            Told::Message { from, bytes } => HostNews::Message { from: *from, bytes },
+            Told::Left(rank) => HostNews::Left(*rank),
+        });
+    }
+}
+
+/// The participants of ranks on hosts, which nothing connects.
+pub fn unconnected(first_of: &[Rank], grace_ns: u64) -> Vec<Arc<Participant>> {
     let network = Arc::new(open("dgx-h100:nodes=2").unwrap());
     let (n, ports) = (first_of.len() as u32, network.ports.len() as u32);
     let machine = Machine { network, spec: String::new(), clock: Clock::Virtual, grace_ns };
@@ -36,43 +52,54 @@ fn ranks_with(first_of: &[Rank], grace_ns: u64) -> Vec<Arc<Participant>> {
             Participant::join(segment, machine.clone(), first_of, rank, no_programs).unwrap()
         });
     }
-    let all: Vec<Arc<Participant>> = all.into_iter().map(Arc::new).collect();
-    let senders: Vec<Sender<Vec<u8>>> = all.iter().map(listener).collect();
-    for (rank, participant) in all.iter().enumerate() {
-        let others: Vec<_> = (0..)
-            .zip(&senders)
-            .filter(|&(other, _)| other != rank)
-            .map(|(_, sender)| sender.clone())
-            .collect();
+    all.into_iter().map(Arc::new).collect()
+}
+
+/// The same with a grace period.
+fn ranks_with(first_of: &[Rank], grace_ns: u64) -> Vec<Arc<Participant>> {
+    connected(unconnected(first_of, grace_ns), || {}).0
+}
+
+/// Connects participants by a thread for each, which calls `before` each time that it hears something. With them, by which ranks are told.
+pub fn connected(
+    all: Vec<Arc<Participant>>,
+    before: impl Fn() + Copy + Send + 'static,
+) -> (Vec<Arc<Participant>>, Vec<Sender<Told>>) {
+    let senders: Vec<Sender<Told>> = all.iter().map(|participant| listener(participant, before)).collect();
+    for (from, participant) in (0..).zip(&all) {
+        let others = (0..).zip(&senders).filter(|&(rank, _)| rank != from);
+        let others: Vec<_> = others.map(|(_, sender)| sender.clone()).collect();
         participant.connect(Box::new(move |bytes| {
-            others.iter().for_each(|other| drop(other.send(bytes.to_vec())));
+            let told = Told::Message { from, bytes: bytes.to_vec() };
+            others.iter().for_each(|other| drop(other.send(told.clone())));
             Ok(())
         }));
     }
-    all
+    (all, senders)
 }
 
 /// A thread that hears for a rank, until nobody is left who could tell it something.
-fn listener(participant: &Arc<Participant>) -> Sender<Vec<u8>> {
-    let (sender, receiver) = channel::<Vec<u8>>();
+fn listener(participant: &Arc<Participant>, before: impl Fn() + Send + 'static) -> Sender<Told> {
+    let (sender, receiver) = channel::<Told>();
     let participant: Weak<Participant> = Arc::downgrade(participant);
     std::thread::spawn(move || {
-        for bytes in receiver {
+        for told in receiver {
             let Some(participant) = participant.upgrade() else { return };
-            participant.hear(&HostNews::Message(&bytes));
+            before();
+            told.is_heard_by(&participant);
         }
     });
     sender
 }
 
 /// One half of a transfer.
-fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
+pub fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
     let spec = CallSpec::plain(What::Transfer { from, to }, count, 1, 0);
     Post { comm: 0, key, spec, member: !send as u32, members: 2 }
 }
 
 /// Posts and waits. The deadline only turns a hang into a failure.
-fn pass(participant: &Participant, posts: &[Post]) -> Result<u64> {
+pub fn pass(participant: &Participant, posts: &[Post]) -> Result<u64> {
     let waiting = participant.enter(posts, None)?;
     let hangs = || Error::timeout(format!("rank {} hangs", participant.place()));
     participant.leave(waiting, clock::now_ns() + 60_000_000_000, || Ok(()), hangs)

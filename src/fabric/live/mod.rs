@@ -29,6 +29,7 @@
 mod bystanders;
 mod drive;
 mod estimates;
+mod host_inbox;
 mod host_messages;
 mod host_news;
 mod hosts;

@@ -373,15 +373,6 @@ impl Participant {
     }
 }
 
-impl Drop for Participant {
-    fn drop(&mut self) {
-        // Even where nobody was counted: that it will not come back may leave the others without hope.
-        let counted = self.go_away();
-        self.process_ranks.leave(self.place);
-        self.rest_of(counted);
-    }
-}
-
 /// Sleeps, and checks at intervals whether the wait can still succeed.
 fn sleep_until(due_ns: u64, mut watch: impl FnMut() -> Result<()>) -> Result<()> {
     // BOUND: `due_ns` comes, or the watch ends it.

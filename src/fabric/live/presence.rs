@@ -93,10 +93,17 @@ impl Participant {
         self.look_soon();
     }
 
-    /// Marks the rank as gone for good. Returns how many of its presences were counted until now.
-    pub(super) fn go_away(&self) -> u32 {
-        self.clock_segment().place(self.place()).left.store(1, Ordering::Release);
-        self.dismiss(self.place())
+    /// Leaves the machine for good. What other hosts have to know of it is told when this returns.
+    pub fn depart(&self) {
+        if let Some(hosts) = &self.hosts {
+            hosts.inbox.lock().is_closed = true;
+        }
+        if self.clock_segment().place(self.place()).left.swap(1, Ordering::AcqRel) == 0 {
+            // Even where nobody was counted: that it will not come back may leave the others without hope.
+            let counted = self.dismiss(self.place());
+            self.process_ranks.leave(self.place());
+            self.rest_of(counted);
+        }
     }
 
     /// Ends all presences of a rank that has left or died; tells how many were counted.
@@ -200,6 +207,12 @@ impl Participant {
              communicators on it and make new ones among the survivors",
             self.clock_segment().place(place).pid.load(Ordering::Relaxed)
         ))
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        self.depart();
     }
 }
 
