@@ -57,20 +57,37 @@ impl Transport {
 
     /// Reads bytes of a far rank's heap from `at` on.
     pub fn get_far(&self, from: Rank, at: u64, dest: Payload<'_>) -> Result<()> {
-        self.get_parts(from, at, dest, self.deadline())
-    }
-
-    /// The same, but does not wait for longer than `patience_ns`.
-    pub fn get_far_within(&self, from: Rank, at: u64, dest: Payload<'_>, patience_ns: u64) -> Result<()> {
-        self.get_parts(from, at, dest, clock::now_ns().saturating_add(patience_ns))
-    }
-
-    fn get_parts(&self, from: Rank, at: u64, dest: Payload<'_>, deadline_ns: u64) -> Result<()> {
         let parts = (0..dest.bytes()).step_by(LARGEST_ACCESS).map(|begin| {
             let bytes = LARGEST_ACCESS.min(dest.bytes() - begin);
             (at.saturating_add(begin as u64), dest.part(begin, bytes))
         });
-        self.get_pieces(from, parts, deadline_ns)
+        self.get_far_pieces(from, parts)
+    }
+
+    /// Reads N words of several far ranks' heaps: all are asked at once, and none is waited for after `patience_ns`. `None`: it has not
+    /// answered.
+    pub fn words_of_each<const N: usize>(
+        &self,
+        each: &[(Rank, u64)],
+        patience_ns: u64,
+    ) -> Vec<Option<[u64; N]>> {
+        let Some(memory) = self.memory() else { return vec![None; each.len()] };
+        let deadline_ns = clock::now_ns().saturating_add(patience_ns);
+        let mut all = vec![[0; N]; each.len()];
+        let asked = each.iter().zip(&mut all).map(|(&(from, at), words)| {
+            let mut waiting = Waiting { memory, under_way: VecDeque::new() };
+            let ticket = waiting.add(Payload::from(&mut words[..]));
+            let get = FarAccess::Get { at, bytes: 8 * N as u64, ticket };
+            // A rank that takes in nothing is not waited for to take in this.
+            let is_asked = memory.under_way(from) < WINDOW && self.request(from, get).is_ok();
+            is_asked.then_some(waiting)
+        });
+        let asked: Vec<Option<Waiting<'_, '_>>> = asked.collect();
+        let has_answered = |(&(from, _), waiting): (&(Rank, u64), Option<Waiting<'_, '_>>)| {
+            waiting.is_some_and(|mut waiting| self.await_answer(from, &mut waiting, deadline_ns).is_ok())
+        };
+        let have_answered: Vec<bool> = each.iter().zip(asked).map(has_answered).collect();
+        all.into_iter().zip(have_answered).map(|(words, has)| has.then_some(words)).collect()
     }
 
     /// Reads pieces of a far rank's heap, each no longer than one request takes; several are under way at a time.
@@ -79,20 +96,11 @@ impl Transport {
         from: Rank,
         pieces: impl Iterator<Item = (u64, Payload<'a>)>,
     ) -> Result<()> {
-        self.get_pieces(from, pieces, self.deadline())
-    }
-
-    fn get_pieces<'a>(
-        &self,
-        from: Rank,
-        pieces: impl Iterator<Item = (u64, Payload<'a>)>,
-        deadline_ns: u64,
-    ) -> Result<()> {
         let mut parts = pieces.map(|(at, dest)| {
             let bytes = dest.bytes() as u64;
             (dest, move |ticket| FarAccess::Get { at, bytes, ticket })
         });
-        self.ask(from, &mut parts, deadline_ns)
+        self.ask(from, &mut parts, self.deadline())
     }
 
     /// Gives a far rank a signal.
@@ -198,27 +206,34 @@ impl Transport {
             // Several at once, which are one message.
             let room = if waiting.under_way.len() <= AHEAD / 2 { AHEAD - waiting.under_way.len() } else { 0 };
             for (dest, access) in (&mut *parts).take(room) {
-                let ticket = memory.tickets.fetch_add(1, Ordering::Relaxed);
-                memory.answers.lock().insert(ticket, None);
-                waiting.under_way.push_back((ticket, dest));
+                let ticket = waiting.add(dest);
                 self.request(of, access(ticket))?;
             }
-            let Some(&(ticket, dest)) = waiting.under_way.front() else { return Ok(()) };
-            let mut words = None;
-            let come = || {
-                words = memory.answers.lock().get_mut(&ticket).and_then(Option::take);
-                words.is_some()
-            };
-            self.await_far(of, deadline_ns, come, || format!("an answer of rank {of}"))?;
-            let mut words = words.unwrap_or_default();
-            if words.len() != dest.bytes().div_ceil(8) {
-                return Err(Error::remote(format!(
-                    "rank {of} answered with another number of bytes than it was asked for; make a new communicator"
-                )));
+            if waiting.under_way.is_empty() {
+                return Ok(());
             }
-            kernels::copy(dest, Payload::from(&mut words[..]).part(0, dest.bytes()), false);
-            waiting.forget_first();
+            self.await_answer(of, &mut waiting, deadline_ns)?;
         }
+    }
+
+    /// Waits for the first of the answers that are under way, and copies it to its place.
+    fn await_answer(&self, of: Rank, waiting: &mut Waiting<'_, '_>, deadline_ns: u64) -> Result<()> {
+        let Some(&(ticket, dest)) = waiting.under_way.front() else { return Ok(()) };
+        let mut words = None;
+        let come = || {
+            words = waiting.memory.answers.lock().get_mut(&ticket).and_then(Option::take);
+            words.is_some()
+        };
+        self.await_far(of, deadline_ns, come, || format!("an answer of rank {of}"))?;
+        let mut words = words.unwrap_or_default();
+        if words.len() != dest.bytes().div_ceil(8) {
+            return Err(Error::remote(format!(
+                "rank {of} answered with another number of bytes than it was asked for; make a new communicator"
+            )));
+        }
+        kernels::copy(dest, Payload::from(&mut words[..]).part(0, dest.bytes()), false);
+        waiting.forget_first();
+        Ok(())
     }
 
     fn await_far(
@@ -253,7 +268,15 @@ struct Waiting<'m, 'a> {
     under_way: VecDeque<(u64, Payload<'a>)>,
 }
 
-impl Waiting<'_, '_> {
+impl<'a> Waiting<'_, 'a> {
+    /// Returns the ticket of another answer.
+    fn add(&mut self, dest: Payload<'a>) -> u64 {
+        let ticket = self.memory.tickets.fetch_add(1, Ordering::Relaxed);
+        self.memory.answers.lock().insert(ticket, None);
+        self.under_way.push_back((ticket, dest));
+        ticket
+    }
+
     fn forget_first(&mut self) {
         if let Some((ticket, _)) = self.under_way.pop_front() {
             self.memory.answers.lock().remove(&ticket);

@@ -1,6 +1,6 @@
 //! What is told of semaphores that went wrong.
 
-use super::waits::Wanted;
+use super::waits::{PATIENCE_NS, Wanted};
 use super::{SemaphoreMemory, SemaphoreUnit, Semaphores, Set};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
@@ -48,37 +48,49 @@ impl Set {
             let none: Vec<String> = none.iter().map(|by| by.to_string()).collect();
             text += &format!(" and never by rank {}", listed(&none));
         }
-        let others = (0..t.nranks()).filter(|&r| r != me).flat_map(|r| home.waiting(r));
-        let others: Vec<String> = others.collect();
+        let others: Vec<Rank> = (0..t.nranks()).filter(|&r| r != me).collect();
+        let others = home.waiting(&others);
         text + "; meanwhile "
             + &if others.is_empty() { "no other rank waits for a semaphore".into() } else { listed(&others) }
     }
 }
 
 impl SemaphoreMemory {
-    /// Describes the current and failed waits of a rank's threads.
-    fn waiting(&self, rank: Rank) -> Vec<String> {
-        let clause = |(Wanted { set, index, value }, gave_up): (Wanted, bool)| {
-            let how = if gave_up { "has given up waiting" } else { "waits" };
-            let set = self.sets().iter().find(|known| known.id == set).cloned();
-            let index = index as usize;
-            match set.filter(|set| index < set.count) {
-                Some(set) => {
-                    let (called, value) = (set.called(index), set.amount(value));
-                    let now = match self.symmetric.transport().is_far(rank) {
-                        true => set.far_value(self, rank, index),
-                        false => set.line(self, rank, index).ok().map(|it| it.value.load(Ordering::Relaxed)),
-                    };
-                    let now = now.map_or(String::new(), |now| format!(" (it is {})", set.amount(now)));
-                    format!("rank {rank} {how} for {called} to be {value}{now}")
-                }
-                None => format!("rank {rank} {how} for a semaphore that was destroyed here"),
-            }
+    /// Describes the current and failed waits of these ranks' threads.
+    fn waiting(&self, ranks: &[Rank]) -> Vec<String> {
+        let t = self.symmetric.transport();
+        let said = self.waits.of(&self.symmetric, ranks);
+        let set_of = |&Wanted { set, index, .. }: &Wanted| {
+            self.sets().iter().find(|known| known.id == set && (index as usize) < known.count).cloned()
         };
-        match self.waits.of(&self.symmetric, rank) {
-            Some(waits) => waits.into_iter().map(clause).collect(),
-            None => vec![format!("rank {rank} does not say what it waits for")],
+        let waits = || {
+            ranks.iter().zip(&said).flat_map(|(&rank, waits)| waits.iter().flatten().map(move |w| (rank, w)))
+        };
+        let far = waits().filter(|&(rank, _)| t.is_far(rank)).filter_map(|(rank, (wanted, _))| {
+            set_of(wanted).map(|set| (rank, set.at(rank, wanted.index as usize, 0)))
+        });
+        let mut far_values = t.words_of_each::<1>(&far.collect::<Vec<_>>(), PATIENCE_NS).into_iter();
+        let mut clause = |rank: Rank, (wanted, gave_up): &(Wanted, bool)| {
+            let how = if *gave_up { "has given up waiting" } else { "waits" };
+            let Some(set) = set_of(wanted) else {
+                return format!("rank {rank} {how} for a semaphore that was destroyed here");
+            };
+            let index = wanted.index as usize;
+            let now = match t.is_far(rank) {
+                true => far_values.next().flatten().map(|[now]| now),
+                false => set.line(self, rank, index).ok().map(|it| it.value.load(Ordering::Relaxed)),
+            };
+            let now = now.map_or(String::new(), |now| format!(" (it is {})", set.amount(now)));
+            format!("rank {rank} {how} for {} to be {}{now}", set.called(index), set.amount(wanted.value))
+        };
+        let mut clauses = Vec::new();
+        for (&rank, waits) in ranks.iter().zip(&said) {
+            match waits {
+                Some(waits) => clauses.extend(waits.iter().map(|wait| clause(rank, wait))),
+                None => clauses.push(format!("rank {rank} does not say what it waits for")),
+            }
         }
+        clauses
     }
 
     /// An error that lists every semaphore of this rank that is not 0. From now on no report knows any.

@@ -4,7 +4,6 @@
 //! was waiting for. Nothing but reports reads it, so what is read may be a moment old.
 
 use super::super::region::Region;
-use crate::memory::view::Payload;
 use crate::onesided::symmetric_memory::SymmetricMemory;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
@@ -16,7 +15,7 @@ const BUSY: u64 = u64::MAX;
 /// The wait has failed; the place may be used again.
 const GAVE_UP: u64 = 1 << 63;
 
-/// How long a report waits for what a rank of another host says.
+/// How long a report waits for what the ranks of other hosts say.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The boards of all ranks.
@@ -80,27 +79,31 @@ impl Waits {
         which.store(after, Ordering::Release);
     }
 
-    /// Returns the current waits of a rank's threads, and their failed ones (`true`). `None`: a rank of another host does not answer.
-    pub fn of(&self, symmetric: &SymmetricMemory, rank: Rank) -> Option<Vec<(Wanted, bool)>> {
+    /// Returns the current waits of each rank's threads, and their failed ones (`true`). `None`: a rank of another host does not answer.
+    pub fn of(&self, symmetric: &SymmetricMemory, ranks: &[Rank]) -> Vec<Option<Vec<(Wanted, bool)>>> {
+        let t = symmetric.transport();
         let wanted = |[tag, value]: [u64; 2]| {
             let index = (tag as u32).checked_sub(1)?;
             let set = (tag & !GAVE_UP) >> 32;
             let wanted = Wanted { set: set as u32, index, value };
             (tag != BUSY).then_some((wanted, tag & GAVE_UP != 0))
         };
-        let t = symmetric.transport();
-        if t.is_far(rank) {
-            let mut words = [0u64; 2 * PLACES];
-            let dest = Payload::from(&mut words[..]);
-            t.get_far_within(rank, self.0.at(rank, 0), dest, PATIENCE_NS).ok()?;
-            return Some(words.chunks_exact(2).filter_map(|two| wanted([two[0], two[1]])).collect());
-        }
-        let read = |place| {
+        let read = |rank: Rank, place| {
             let [which, value] = self.place(symmetric, rank, place)?;
             // ORDER: partner of `post`.
             let tag = which.load(Ordering::Acquire);
             wanted([tag, value.load(Ordering::Relaxed)])
         };
-        Some((0..PLACES).filter_map(read).collect())
+        let far: Vec<(Rank, u64)> =
+            ranks.iter().filter(|&&rank| t.is_far(rank)).map(|&rank| (rank, self.0.at(rank, 0))).collect();
+        let mut answers = t.words_of_each::<{ 2 * PLACES }>(&far, PATIENCE_NS).into_iter();
+        let of_rank = |&rank: &Rank| match t.is_far(rank) {
+            true => {
+                let words = answers.next()??;
+                Some(words.chunks_exact(2).filter_map(|two| wanted([two[0], two[1]])).collect())
+            }
+            false => Some((0..PLACES).filter_map(|place| read(rank, place)).collect()),
+        };
+        ranks.iter().map(of_rank).collect()
     }
 }

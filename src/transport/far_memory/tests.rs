@@ -159,6 +159,29 @@ fn a_rank_that_takes_nothing_in_holds_its_senders_back() {
 }
 
 #[test]
+fn several_ranks_are_asked_at_once_and_one_that_is_silent_holds_up_none() {
+    let (ranks, network) = transports(&[0, 1, 2], Delivery::InOrder, 20_000);
+    let addr = heap::mine().unwrap().alloc(8).unwrap();
+    let at = heap::mine().unwrap().offset_of(addr, 8).unwrap();
+    let mut seven = [7u64];
+    kernels::copy(heap::mine().unwrap().view(at, 8).unwrap(), Payload::from(&mut seven[..]), false);
+    ranks[2].open(at as u64, 8);
+    std::thread::scope(|scope| {
+        let asks =
+            scope.spawn(|| ranks[0].words_of_each::<1>(&[(1, at as u64), (2, at as u64)], 60_000_000_000));
+        let is_asked = || ranks[2].memory().unwrap().peers[0].served.load(Ordering::Relaxed) == 1;
+        // BOUND: rank 2 is asked, or rank 0 has given up.
+        while !is_asked() && !asks.is_finished() {
+            ranks[2].poll_far();
+            std::thread::yield_now();
+        }
+        network.kill(1);
+        assert_eq!(asks.join().unwrap(), [None, Some([7])]);
+    });
+    heap::mine().unwrap().free(addr).unwrap();
+}
+
+#[test]
 fn a_rank_enters_no_collective_before_its_puts_are_complete() {
     let opened = Opened::new(Delivery::InOrder);
     let [t, other] = [0, 1].map(|rank| &opened.ranks[rank]);
