@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A process tells or asks once, and takes its leave of the launcher at once: a launcher ends all ranks when one that has spoken to it
-//! ends without leave. All further meetings follow from what was told ([`HostsPlace`]).
+//! ends without leave. All further meetings follow from what was told ([`HostsPlace`]). A rank whose patience is at its end leaves the
+//! conversation where it is, and its next call goes on there.
 
 mod pmi;
 #[cfg(test)]
@@ -130,13 +131,79 @@ impl Told {
 
 /// Returns what rank 0 tells. The first call of the process speaks to the launcher.
 fn told(space: KeyValueSpace, rank: u32, patience: Patience<'_>) -> Result<Told> {
-    static TOLD: Mutex<Option<Result<Told>>> = Mutex::new(None);
-    let mut told = TOLD.lock();
-    // A failure stays: the launcher may still wait for the rest of the conversation.
-    told.get_or_insert_with(|| exchange(space, rank, patience)).clone()
+    static STATE: Mutex<State> = Mutex::new(State::Silent);
+    STATE.lock().go_on(|| Conversation::begin(space, rank), &patience)
 }
 
-fn exchange(space: KeyValueSpace, rank: u32, patience: Patience<'_>) -> Result<Told> {
+/// How far this process is with its launcher.
+enum State {
+    Silent,
+    Talking(Box<Conversation>),
+    /// Also after a failure of the launcher, which has one conversation with a process.
+    Over(Result<Told>),
+}
+
+impl State {
+    fn go_on(
+        &mut self,
+        begin: impl FnOnce() -> Result<Conversation>,
+        patience: &Patience<'_>,
+    ) -> Result<Told> {
+        if let State::Silent = self {
+            *self = State::Talking(Box::new(begin()?));
+        }
+        let ended = match self {
+            State::Talking(conversation) => conversation.go_on(patience),
+            State::Over(told) => return told.clone(),
+            State::Silent => return Err(Error::internal("a conversation that has not begun")),
+        };
+        if ended.is_ok() || patience.check().is_ok() {
+            *self = State::Over(ended.clone());
+        }
+        ended
+    }
+}
+
+/// What a process and its launcher have said to each other.
+struct Conversation {
+    /// What rank 0 tells, if this is rank 0.
+    own: Option<String>,
+    talk: Talk,
+}
+
+enum Talk {
+    Pmi(pmi::Talk),
+    /// The fence has begun.
+    Pmix(Pmix, Box<pmix::Process>),
+}
+
+impl Conversation {
+    /// Begins to speak. Fails without having spoken where that cannot be done.
+    fn begin(space: KeyValueSpace, rank: u32) -> Result<Conversation> {
+        refuse_mpi()?;
+        let own = if rank == 0 { Some(Told::new()?.encode()) } else { None };
+        let talk = match space {
+            KeyValueSpace::Pmi(descriptor) => Talk::Pmi(pmi::Talk::new(pmi::inherited(descriptor)?)),
+            KeyValueSpace::Pmix => begin_by_pmix(own.as_deref())?,
+        };
+        Ok(Conversation { own, talk })
+    }
+
+    fn go_on(&mut self, patience: &Patience<'_>) -> Result<Told> {
+        let text = match &mut self.talk {
+            Talk::Pmi(talk) => talk.exchange(self.own.as_deref(), patience)?,
+            Talk::Pmix(library, process) => end_by_pmix(library, process, patience)?,
+        };
+        Told::decode(&text).ok_or_else(|| {
+            Error::remote(format!(
+                "the launcher passed on {text:?} as the place where the ranks meet, which this version of Penny does not understand; run \
+                 all ranks with one libpenny"
+            ))
+        })
+    }
+}
+
+fn refuse_mpi() -> Result<()> {
     if let Some(file) = process::mapped_file("self", "libmpi") {
         return Err(Error::usage(format!(
             "the ranks run on more than one host, and this program uses MPI ({file}), whose conversation with {} Penny does not disturb: \
@@ -145,23 +212,10 @@ fn exchange(space: KeyValueSpace, rank: u32, patience: Patience<'_>) -> Result<T
             launcher::name().unwrap_or("the launcher")
         )));
     }
-    let own = if rank == 0 { Some(Told::new()?.encode()) } else { None };
-    let text = match space {
-        KeyValueSpace::Pmi(descriptor) => {
-            let stream = pmi::inherited(descriptor)?;
-            pmi::exchange(&stream, own.as_deref(), &patience)?
-        }
-        KeyValueSpace::Pmix => exchange_by_pmix(own.as_deref(), &patience)?,
-    };
-    Told::decode(&text).ok_or_else(|| {
-        Error::remote(format!(
-            "the launcher passed on {text:?} as the place where the ranks meet, which this version of Penny does not understand; run all \
-             ranks with one libpenny"
-        ))
-    })
+    Ok(())
 }
 
-fn exchange_by_pmix(own: Option<&str>, patience: &Patience<'_>) -> Result<String> {
+fn begin_by_pmix(own: Option<&str>) -> Result<Talk> {
     // The launcher's own process has the library that fits it.
     let files = ancestry::mapped_file(pmix::SONAME).into_iter().chain([pmix::SONAME.to_owned()]);
     let library = Pmix::load(files)?;
@@ -170,12 +224,16 @@ fn exchange_by_pmix(own: Option<&str>, patience: &Patience<'_>) -> Result<String
         library.put(KEY, own)?;
     }
     library.begin_fence()?;
+    Ok(Talk::Pmix(library, Box::new(process)))
+}
+
+fn end_by_pmix(library: &Pmix, process: &pmix::Process, patience: &Patience<'_>) -> Result<String> {
     // BOUND: the patience.
     while !library.is_fenced()? {
         patience.check()?;
         std::thread::sleep(Duration::from_millis(1));
     }
-    let text = library.get(&process, 0, KEY)?;
+    let text = library.get(process, 0, KEY)?;
     library.end();
     Ok(text)
 }

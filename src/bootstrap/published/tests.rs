@@ -53,14 +53,12 @@ fn play(answers: Answers, own: Option<&str>, timeout: Duration) -> Result<String
             // A command without an answer is read, so that the rank hears of the end and of no reset.
             let _ = lines.next();
         });
-        let told = exchange_with(&rank, own, timeout);
-        drop(rank);
-        told
+        exchange_with(rank, own, timeout)
     })
 }
 
-fn exchange_with(stream: &UnixStream, own: Option<&str>, timeout: Duration) -> Result<String> {
-    pmi::exchange(stream, own, &patience(timeout))
+fn exchange_with(stream: UnixStream, own: Option<&str>, timeout: Duration) -> Result<String> {
+    pmi::Talk::new(stream).exchange(own, &patience(timeout))
 }
 
 #[test]
@@ -86,7 +84,7 @@ fn a_launcher_that_refuses_or_goes_is_told_with_the_command() {
 #[test]
 fn a_launcher_that_waits_for_a_rank_is_waited_for_until_the_deadline() {
     let (rank, proxy) = UnixStream::pair().unwrap();
-    let told = exchange_with(&rank, None, Duration::from_millis(50)).unwrap_err();
+    let told = exchange_with(rank, None, Duration::from_millis(50)).unwrap_err();
     assert_eq!(told.code, crate::error::Code::Timeout);
     assert!(
         told.message.contains("within 0.05 s") && told.message.contains("every rank has begun"),
@@ -95,14 +93,53 @@ fn a_launcher_that_waits_for_a_rank_is_waited_for_until_the_deadline() {
     drop(proxy);
 }
 
+/// A rank that speaks to the launcher of the test.
+fn talking(stream: UnixStream) -> Result<Conversation> {
+    Ok(Conversation { own: None, talk: Talk::Pmi(pmi::Talk::new(stream)) })
+}
+
+#[test]
+fn a_rank_whose_patience_was_at_its_end_goes_on_with_the_conversation() {
+    let (rank, proxy) = UnixStream::pair().unwrap();
+    let mut state = State::Silent;
+    let refused = state.go_on(|| Err(Error::usage("no interface")), &patience(MINUTE));
+    assert!(refused.is_err() && matches!(state, State::Silent), "nothing was said");
+    let told = state.go_on(|| talking(rank), &patience(Duration::from_millis(50))).unwrap_err();
+    assert!(told.message.contains("within 0.05 s"), "{told}");
+    let secret = "0f".repeat(16);
+    thread::scope(|scope| {
+        let value = format!("cmd=get_result rc=0 value=10.0.0.1/7/{secret}");
+        scope.spawn(move || {
+            let mut lines = BufReader::new(&proxy).lines();
+            for (command, answer) in INTEL_MPI {
+                assert_eq!(lines.next().unwrap().unwrap(), *command, "each is said once");
+                let answer = if command.starts_with("cmd=get ") { &value } else { *answer };
+                (&proxy).write_all(format!("{answer}\n").as_bytes()).unwrap();
+            }
+        });
+        let again = || Err(Error::usage("it begins again"));
+        assert_eq!(state.go_on(again, &patience(MINUTE)).unwrap().secret, secret);
+    });
+    assert_eq!(state.go_on(|| Err(Error::usage("again")), &patience(MINUTE)).unwrap().port, 7);
+}
+
+#[test]
+fn a_launcher_that_has_failed_is_not_spoken_to_again() {
+    let (rank, proxy) = UnixStream::pair().unwrap();
+    drop(proxy);
+    let mut state = State::Silent;
+    let told = state.go_on(|| talking(rank), &patience(MINUTE)).unwrap_err();
+    let again = state.go_on(|| Err(Error::usage("it begins again")), &patience(MINUTE)).unwrap_err();
+    assert_eq!(again.message, told.message);
+}
+
 #[test]
 fn a_line_without_end_is_not_read_for_ever() {
     let (rank, proxy) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| while (&proxy).write_all(&[b'x'; 256]).is_ok() {});
-        let told = exchange_with(&rank, None, MINUTE).unwrap_err();
+        let told = exchange_with(rank, None, MINUTE).unwrap_err();
         assert!(told.message.contains("a line without end"), "{told}");
-        drop(rank);
     });
 }
 

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 
 /// Changes with the format of addresses, messages or writes.
 const VERSION: u8 = 2;
+/// The bytes of the name of a host that are told.
+const NAME: usize = 64;
 /// Bytes before the name of the host, and of each rail before the endpoint.
 const HEAD: usize = 20;
 const RAIL: usize = 33;
@@ -44,8 +46,10 @@ impl RankAddress {
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION, self.with_trailers.into(), self.rails.len() as u8];
         bytes.extend([self.token, self.total].iter().flat_map(|word| word.to_le_bytes()));
-        bytes.push(self.host.len() as u8);
-        bytes.extend(self.host.as_bytes());
+        let is_whole = |&end: &usize| self.host.is_char_boundary(end);
+        let end = (0..=self.host.len().min(NAME)).rev().find(is_whole).unwrap_or(0);
+        bytes.push(end as u8);
+        bytes.extend(&self.host.as_bytes()[..end]);
         for RailAddress { at, endpoint, memory } in &self.rails {
             let at = match at {
                 IpAddr::V4(v4) => v4.to_ipv6_mapped(),
@@ -146,6 +150,9 @@ mod tests {
         };
         let bytes = address.bytes();
         assert_eq!(RankAddress::of(&bytes, 1, layout).unwrap(), address);
+        let long = RankAddress { host: format!("a{}", "\u{fc}".repeat(400)), ..address.clone() };
+        let read = RankAddress::of(&long.bytes(), 1, layout).unwrap();
+        assert_eq!(read, RankAddress { host: format!("a{}", "\u{fc}".repeat(31)), ..address.clone() });
         let told = |bytes: &[u8], layout| RankAddress::of(bytes, 5, layout).unwrap_err().message.clone();
         for length in (0..bytes.len()).filter(|&length| length != 1) {
             assert!(
