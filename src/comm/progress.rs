@@ -7,7 +7,7 @@
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{self, Neighbours};
 use crate::sys::cpu;
 use crate::sys::fork::{KEPT, PerFork};
@@ -29,6 +29,12 @@ pub(super) trait Drivable: Send + Sync {
     fn is_idle(&self) -> bool;
     /// A thread waits for it.
     fn attend(&self, thread: u64);
+    /// The number of threads that wait for it now; for this module alone.
+    fn waiting(&self) -> &AtomicU32;
+    /// Tells whether a thread of its own has come to help.
+    fn is_helped(&self) -> bool;
+    /// Tells whether a thread of the program has gone on with it since the last time that one has asked.
+    fn has_gone_on(&self) -> bool;
     /// Calls a thread of its own for help, if it has more to do than `thread`, which waits for something else as well, can do alone.
     /// Returns whether it has.
     fn call_help(&self, thread: u64) -> bool;
@@ -43,6 +49,8 @@ pub(super) enum Awaits {
     /// Other threads. The function sleeps until they may have come, at most for the given time. It returns false if they have come
     /// already.
     Threads(Box<dyn Fn(Duration) -> bool>),
+    /// A thread that goes on with it just now.
+    Present,
 }
 
 /// The longest sleep of a thread that goes on with queued work: another may do what it waits for.
@@ -82,6 +90,29 @@ fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
     busy.iter().filter(is_other).cloned().collect()
 }
 
+/// Returns what is listed but one, and what no thread goes on with now: none waits for it, and none has come to help.
+fn left_alone(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
+    let mut busy = busy(but);
+    busy.retain(|work| work.waiting().load(Ordering::Relaxed) == 0 && !work.is_helped());
+    busy
+}
+
+/// A thread that waits for work.
+struct Waiting<'a>(&'a dyn Drivable);
+
+impl Waiting<'_> {
+    fn begin(work: &dyn Drivable) -> Waiting<'_> {
+        work.waiting().fetch_add(1, Ordering::Relaxed);
+        Waiting(work)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Goes on with all that is listed, once.
 pub(super) fn drive_once() {
     if !is_on_machine() {
@@ -98,18 +129,21 @@ pub(super) fn drive_polled(target: &dyn Drivable) {
         return;
     }
     target.go_on(0);
-    // BOUND: `HAND_OFFS`.
-    for _ in 0..HAND_OFFS {
-        match target.awaits() {
-            Some(Awaits::Ranks(transport, _)) if !transport.are_on_this_core() => {}
-            _ => break,
+    if let Some(Awaits::Ranks(transport, _)) = target.awaits()
+        && !transport.are_on_this_core()
+    {
+        // BOUND: `HAND_OFFS`.
+        for _ in 0..HAND_OFFS {
+            if target.go_on(0) {
+                break;
+            }
         }
-        target.go_on(0);
     }
     if !target.is_idle() && IN_VAIN.get().is_multiple_of(POLLS_A_LOOK) {
         let others = busy(Some(target));
         call_help(target, &others);
-        for work in others {
+        // A thread that polls for something goes on with it itself.
+        for work in others.iter().filter(|work| !work.has_gone_on()) {
             work.go_on(0);
         }
     }
@@ -168,17 +202,17 @@ pub(super) fn note_poll(is_over: bool) {
     }
 }
 
-/// Tells whether what is listed waits for threads, or for ranks of which one runs on this core.
+/// Tells whether what is listed waits for threads that are not at it, or for ranks of which one runs on this core.
 fn is_core_needed() -> bool {
     busy(None).iter().any(|work| match work.awaits() {
         Some(Awaits::Ranks(transport, _)) => transport.are_on_this_core(),
         Some(Awaits::Threads(_)) => true,
-        None => false,
+        Some(Awaits::Present) | None => false,
     })
 }
 
 /// Waits until `count` has come to a value, and goes on with what is queued meanwhile: with `target`, whose count of finished
-/// tasks it is, and where that is not enough, with all that is listed.
+/// tasks it is, and where that is not enough, with all that is listed and that no other thread waits for.
 pub(super) fn drive_until(
     target: Option<&dyn Drivable>,
     count: &EventCount,
@@ -188,13 +222,14 @@ pub(super) fn drive_until(
         return count.reach_unless_interrupted(value);
     }
     let ready = || count.get() >= value;
+    let _waiting = target.map(Waiting::begin);
     // A call in place would end with the interruption instead of being told of it by the wait.
     let may_wait = !interrupt::is_possible();
     let poll = || {
         if ready() {
             return true;
         }
-        let others = busy(target);
+        let others = left_alone(target);
         if let (Some(target), false) = (target, others.is_empty()) {
             call_help(target, &others);
         }
@@ -233,6 +268,7 @@ impl Awaits {
         match self {
             Awaits::Ranks(transport, nap) => transport.wait_polling(nap.unwrap_or(wait::NAP), ready),
             Awaits::Threads(sleep) => wait::for_threads(ready, || sleep(most)),
+            Awaits::Present => Awaits::a_thread().wait(most, ready),
         }
     }
 }

@@ -114,18 +114,28 @@ fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
 /// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,
 /// whose data come when all of them have begun. Takes out of the list what need not be queued.
 pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
-    if !(2..=MOST_OF_GROUP).contains(&calls.len()) || is_worker() || is_on_machine() || !are_apart(calls) {
+    if calls.len() > MOST_OF_GROUP || is_worker() || is_on_machine() || !are_apart(calls) {
         return;
     }
-    let streams: [Option<Arc<StreamQueue>>; MOST_OF_GROUP] =
+    match calls.len() {
+        0 | 1 => {}
+        2 => make_group::<2>(calls),
+        3..=4 => make_group::<4>(calls),
+        _ => make_group::<MOST_OF_GROUP>(calls),
+    }
+}
+
+/// The same for a group of at most `N` calls.
+fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
+    let streams: [Option<Arc<StreamQueue>>; N] =
         std::array::from_fn(|i| STREAMS.with(calls.get(i)?.1?, Arc::clone));
-    let mut tasks: [Option<MutexGuard<'_, Tasks>>; MOST_OF_GROUP] =
+    let mut tasks: [Option<MutexGuard<'_, Tasks>>; N] =
         std::array::from_fn(|i| streams[i].as_ref()?.hold_idle());
     if tasks[..calls.len()].iter().any(Option::is_none) {
         return;
     }
     let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
-    let mut left: [Option<UnderWay>; MOST_OF_GROUP] = std::array::from_fn(|i| {
+    let mut left: [Option<UnderWay>; N] = std::array::from_fn(|i| {
         let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
         registry::enter_if_free(*comm, |c| begin(c, call, most, true))
     });

@@ -11,7 +11,7 @@ use crate::fabric::live::program_time::{Moment, Unfinished};
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::{Mutex, MutexGuard};
-use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,8 +36,12 @@ pub(super) struct StreamQueue {
     pub help: StreamHelp,
     /// A thread that waits for the stream waits inside one of its calls just now.
     pub is_in_place: AtomicBool,
+    /// Threads of the program that wait for it now.
+    waiting: AtomicU32,
     /// How often other threads have gone on with it.
     pub driven_by_others: AtomicU64,
+    /// That number when it was asked for last by [`Drivable::has_gone_on`].
+    seen: AtomicU64,
     /// Tasks that have been queued.
     pub queued: EventCount,
     /// Tasks that are over.
@@ -87,7 +91,9 @@ impl StreamQueue {
             is_worker_only: AtomicBool::new(false),
             help: StreamHelp::default(),
             is_in_place: AtomicBool::new(false),
+            waiting: AtomicU32::new(0),
             driven_by_others: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
             queued: EventCount::default(),
             done: EventCount::default(),
             reached: Reached::default(),
@@ -235,7 +241,7 @@ impl Drivable for StreamQueue {
     fn awaits(&self) -> Option<Awaits> {
         match self.present.try_lock() {
             Some(present) => present.as_ref().map(|(task, _)| task.awaits()),
-            None => Some(Awaits::a_thread()),
+            None => Some(Awaits::Present),
         }
     }
 
@@ -249,6 +255,19 @@ impl Drivable for StreamQueue {
 
     fn attend(&self, thread: u64) {
         self.help.attend(thread);
+    }
+
+    fn waiting(&self) -> &AtomicU32 {
+        &self.waiting
+    }
+
+    fn has_gone_on(&self) -> bool {
+        let now = self.driven_by_others.load(Ordering::Relaxed);
+        self.seen.swap(now, Ordering::Relaxed) != now
+    }
+
+    fn is_helped(&self) -> bool {
+        self.help.is_there()
     }
 
     fn call_help(&self, thread: u64) -> bool {

