@@ -30,6 +30,35 @@ fn ranks_may_wait_for_their_streams_in_any_order() {
 }
 
 #[test]
+fn threads_wait_for_streams_that_wait_for_each_other() {
+    on_ranks(2, |rank, comm| {
+        let other = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
+        let [first, second] = [0; 2].map(|_| stream_create().unwrap());
+        let event = comm::event_create().unwrap();
+        for round in 0..200u32 {
+            let mut data = [vec![rank + round; 20_000], vec![rank; 20_000]];
+            let [early, late] = data.each_mut().map(|data| sum(data));
+            comm::collective(comm, &early, Some(first)).unwrap();
+            comm::event_record(event, Some(first)).unwrap();
+            comm::stream_wait_event(Some(second), event).unwrap();
+            comm::collective(other, &late, Some(second)).unwrap();
+            // Each thread goes on with its own stream only, as long as the other waits.
+            std::thread::scope(|scope| {
+                let wait = |stream| scope.spawn(move || stream_synchronize(Some(stream)).unwrap());
+                let order = if rank == 0 { [first, second] } else { [second, first] };
+                order.map(wait).map(|thread| thread.join().unwrap());
+            });
+            for (data, expected) in data.iter().zip([2 * round + 1, 1]) {
+                assert!(data.iter().all(|&x| x == expected), "round {round}");
+            }
+        }
+        comm::event_destroy(event).unwrap();
+        [first, second].map(|stream| stream_destroy(stream).unwrap());
+        comm::destroy(other).unwrap();
+    });
+}
+
+#[test]
 fn a_program_that_only_asks_goes_on_with_its_calls() {
     on_ranks(3, |rank, comm| {
         let stream = stream_create().unwrap();
