@@ -25,7 +25,7 @@ pub struct Carriage<T> {
 }
 
 /// Returns the protocol and the slice with which an algorithm's call is expected to be over soonest, and its price. `None`: no protocol of the
-/// machine carries the algorithm. `least_ps`: as for `slicing::quickest`.
+/// machine carries the algorithm, or the library expects none to be quicker than `least_ps`, which otherwise is as for `slicing::quickest`.
 pub fn quickest<T: PricedSlice>(
     network: &Network,
     algorithm: &str,
@@ -42,11 +42,14 @@ pub fn quickest<T: PricedSlice>(
             (Slicing::Auto, Some(bytes)) => Slicing::Bytes(call.not_finer(bytes)),
             (slicing, _) => slicing,
         };
-        let (slice_bytes, priced) = slicing::quickest(slicing, call, least_ps, by)?;
-        let expected_ps = match network.expected_view(view) {
-            same if same == view => priced.last_ps(),
-            other => price(Tuning { protocol: other as u16, slice_bytes })?.last_ps(),
-        };
+        let expected_ps = network.expected_ps(view, call.carried);
+        if expected_ps.is_some_and(|ps| least_ps.is_some_and(|least_ps| ps >= least_ps)) {
+            continue;
+        }
+        // What another way is expected to take says nothing about prices.
+        let known_ps = least_ps.filter(|_| network.chooses_by_price());
+        let (slice_bytes, priced) = slicing::quickest(slicing, call, known_ps, by)?;
+        let expected_ps = expected_ps.unwrap_or_else(|| priced.last_ps());
         if best.as_ref().is_none_or(|known| expected_ps < known.expected_ps) {
             least_ps = Some(least_ps.map_or(expected_ps, |least_ps| least_ps.min(expected_ps)));
             best = Some(Carriage { tuning: Tuning { protocol, slice_bytes }, priced, expected_ps });

@@ -63,7 +63,7 @@ macro_rules! presets {
 }
 
 const PRESETS: &[(&str, &str)] = presets! {
-    "dgx-h100" "dgx-a100" "dgx-b200" "gb200-nvl72" "aws-p5" "gh200" "dgx-1v" "mi300x" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
+    "dgx-h100" "dgx-a100" "oci-a100" "dgx-b200" "gb200-nvl72" "aws-p5" "aws-p6" "gh200" "dgx-1v" "mi300x" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
 };
 
 /// The machines that come with the library: name and file.
@@ -224,6 +224,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         gap_ps: time("gap")?,
         mtu: size("mtu")?,
         header: size("hdr")?,
+        lane_rate: 0,
         store_and_forward: section.get("store_and_forward").map_or(Ok(false), |f| f.flag())?,
         credits: section.get("credits").map_or(Ok(0), |f| f.count(u32::MAX))?,
         mover: None,

@@ -4,6 +4,7 @@
 //! machine is called does not matter, what its classes are called does not either.
 
 use super::faults::{FaultKind, PortFault};
+use super::protocol::Expectation;
 use super::{Class, Handover, MoverSpec, Network, SignalMode, Slicing, Termination};
 use crate::hash::Fnv64;
 
@@ -23,6 +24,9 @@ impl Parts {
         physics.into_iter().for_each(|n| self.number(n));
         self.number(class.store_and_forward.into());
         self.number(class.credits.into());
+        if class.lane_rate > 0 {
+            self.number(class.lane_rate);
+        }
         if let Some((over, under)) = class.in_switch.map(|part| part.parts()) {
             [over, under].into_iter().for_each(|n| self.number(n));
         }
@@ -94,7 +98,7 @@ impl Network {
             [protocol.bytes.start, protocol.bytes.end].into_iter().for_each(|n| hash.number(n));
             hash.number(protocol.per_rank.into());
             hash.number(protocol.slice_bytes.unwrap_or(u64::MAX));
-            hash.number(protocol.expected.map_or(u64::MAX, |number| number as u64));
+            protocol.expects.iter().flat_map(Expectation::parameters).for_each(|n| hash.number(n));
             hash.number(protocol.algorithms.len() as u64);
             protocol.algorithms.iter().for_each(|name| hash.text(name));
             protocol.classes.iter().for_each(|class| hash.class(class));

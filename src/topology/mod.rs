@@ -70,6 +70,8 @@ pub struct Class {
     pub mtu: u64,
     /// Bytes that each packet carries beside its payload.
     pub header: u64,
+    /// Bytes a second that a rank feeds into a lane to another rank, if the way begins at such a port; 0: what the port carries.
+    pub lane_rate: u64,
     /// The whole message is taken in before its first byte leaves.
     pub store_and_forward: bool,
     /// Messages that one connection may have under way; 0: any number.
@@ -172,10 +174,20 @@ impl Class {
         self.wire_ps(payload + self.header)
     }
 
-    fn wire_ps(&self, bytes: u64) -> u64 {
-        let ps = (bytes as u128 * 1_000_000_000_000).div_ceil(self.rate.max(1) as u128);
-        u64::try_from(ps).unwrap_or(u64::MAX)
+    /// Returns the time for which a message of `bytes` bytes takes its lane; 0 where lanes take what the port carries.
+    pub fn feed_ps(&self, bytes: u64) -> u64 {
+        if self.lane_rate == 0 { 0 } else { ps_at(bytes, self.lane_rate) }
     }
+
+    fn wire_ps(&self, bytes: u64) -> u64 {
+        ps_at(bytes, self.rate)
+    }
+}
+
+/// The time of `bytes` bytes at a rate, rounded up.
+fn ps_at(bytes: u64, rate: u64) -> u64 {
+    let ps = (u128::from(bytes) * 1_000_000_000_000).div_ceil(rate.max(1).into());
+    u64::try_from(ps).unwrap_or(u64::MAX)
 }
 
 impl Network {

@@ -9,16 +9,18 @@
 //! algorithms = "ring, tree"   # what it carries; left out: all
 //! collectives = "all_reduce"  # of which collectives; left out: all
 //! nodes = "2.."               # of ranks on this number of nodes: 1, 2, 2.., 2..4; left out: any number
+//! sizes = "..30MiB"           # of which vectors, without the end; left out: all
 //! base = "6.6us"              # a call's fixed cost, beside launch; left out: none
 //! eff = 0.5                   # the part of every class's bandwidth that is left to payload; left out: all of it
 //! cap.nv18 = "140GB/s"        # ports of this class carry at most this
 //! step.nv18 = "0.6us"         # a message whose way begins at such a port takes this beside its bytes,
 //!                             # in place of the class's lat and post
 //! gap.nic = "1us"             # port time of each message beside its bytes, in place of the class's gap
+//! lane.nv18 = "20GB/s"        # what a rank feeds into a lane to another rank, if its way begins at such a port
 //! channels = 24               # the most channels of a call: it has one for each channel_bytes of its vector, at least one, and
 //! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
-//! foresees_channels = false   # where calls choose a protocol, they count on all channels; left out: true
 //! part = { 4KiB = 0.9 }       # what is left of the bandwidth from this size on, beside eff
+//! expects = "tree"            # the library chooses by a formula: see expectation.rs; left out: by the price
 //! slice = { 1MiB = "256KiB" } # the largest slice of a chunk from this size on, or for all: "256KiB"; left out: the quickest
 //! ```
 //!
@@ -26,6 +28,7 @@
 //! chosen there. One that is asked for by name, and a collective of which no algorithm is carried, go over the bare machine.
 
 mod by_size;
+mod expectation;
 
 use super::source::Section;
 use super::units::{self, Ratio};
@@ -34,6 +37,7 @@ use crate::error::Result;
 use crate::plan::RankView;
 use crate::types::Collective;
 use by_size::{BySize, SizeRange};
+pub use expectation::Expectation;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -54,8 +58,8 @@ pub struct Protocol {
     pub per_rank: bool,
     /// The largest slice of a chunk, if it is not the quickest.
     pub slice_bytes: Option<u64>,
-    /// The place among the protocols of what the library expects of this one where it chooses, if that is something else.
-    pub expected: Option<usize>,
+    /// By what the library chooses, if not by the price.
+    pub expects: Option<Expectation>,
     /// A call's fixed cost.
     pub base_ps: u64,
     /// The network's classes as a call finds them that is carried by this protocol.
@@ -105,19 +109,25 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
             "algorithms",
             "collectives",
             "nodes",
+            "sizes",
             "base",
             "eff",
             "cap",
             "step",
             "gap",
+            "lane",
             "channels",
             "channel_bytes",
             "channel_bytes_per_rank",
-            "foresees_channels",
             "part",
             "slice",
+            "expects",
+            "expects_inside",
+            "expects_across",
+            "expects_bw",
+            "expects_part",
         ])?;
-        let rows = protocol(section, classes, protocols.len())?;
+        let rows = protocol(section, classes)?;
         let library = section.get("as").map(|field| field.text()).transpose()?;
         if library.is_some() && library != selected {
             continue;
@@ -143,8 +153,8 @@ pub(super) fn libraries<'a>(sections: &[Section<'a>]) -> Result<Vec<&'a str>> {
     Ok(libraries)
 }
 
-/// A section's protocol, once for each range of sizes in which it is the same. There are `before` protocols before it.
-fn protocol(section: &Section, classes: &[Class], before: usize) -> Result<Vec<Protocol>> {
+/// A section's protocol, once for each range of sizes in which it is the same.
+fn protocol(section: &Section, classes: &[Class]) -> Result<Vec<Protocol>> {
     let name = section.need("name", "\"ll\"")?.text()?.to_owned();
     let algorithms = section.get("algorithms").map(|field| field.text()).transpose()?;
     let algorithms = algorithms.iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned());
@@ -175,12 +185,19 @@ fn protocol(section: &Section, classes: &[Class], before: usize) -> Result<Vec<P
         class.gap_ps = field.read(units::time)?;
         Ok(())
     })?;
+    per_class(section, "lane", &mut classes, |field, class| {
+        class.lane_rate = field.read(units::bandwidth)?;
+        match class.lane_rate {
+            0 => Err(field.error("nothing passes at 0 bytes a second; write more")),
+            _ => Ok(()),
+        }
+    })?;
     let base_ps = section.get("base").map_or(Ok(0), |field| field.read(units::time))?;
     let collectives = section.get("collectives").map(|field| field.read(collectives)).transpose()?;
     let (collectives, nodes) = (collectives.unwrap_or_default(), by_size::nodes(section)?);
     let BySize { per_rank, ranges } = BySize::read(section)?;
-    let foresees = section.get("foresees_channels").map_or(Ok(true), |field| field.flag())?;
-    let row = |bytes, slice_bytes, parts: [Option<Ratio>; 2]| Protocol {
+    let expects = Expectation::read(section, base_ps)?;
+    let row = |SizeRange { bytes, channels, part, slice_bytes }| Protocol {
         name: name.clone(),
         algorithms: Vec::clone(&algorithms),
         collectives: collectives.clone(),
@@ -188,36 +205,27 @@ fn protocol(section: &Section, classes: &[Class], before: usize) -> Result<Vec<P
         bytes,
         per_rank,
         slice_bytes,
-        expected: None,
+        expects: expects.clone(),
         base_ps,
-        classes: classes.iter().map(|class| slower(class, &parts)).collect(),
+        classes: classes.iter().map(|class| slower(class, channels, part)).collect(),
     };
-    let mut rows = Vec::new();
-    let mut expected = Vec::new();
-    for SizeRange { bytes, channels, part, slice_bytes } in ranges {
-        let mut carried = row(bytes, slice_bytes, [channels, part]);
-        if channels.is_some() && !foresees {
-            // Carries nothing: it is there to be asked for its price.
-            let with_all = expected.iter().position(|&(known, _)| known == part);
-            carried.expected = Some(with_all.unwrap_or(expected.len()));
-            if with_all.is_none() {
-                expected.push((part, row(0..0, None, [None, part])));
-            }
-        }
-        rows.push(carried);
-    }
-    let carrying = rows.len();
-    for row in &mut rows {
-        row.expected = row.expected.map(|number| before + carrying + number);
-    }
-    rows.extend(expected.into_iter().map(|(_, row)| row));
-    Ok(rows)
+    Ok(ranges.into_iter().map(row).collect())
 }
 
-/// Returns a class with parts of its rate, at least a byte a second.
-fn slower(class: &Class, parts: &[Option<Ratio>]) -> Class {
-    let rate = parts.iter().flatten().fold(class.rate, |rate, part| part.of(rate)).max(1);
-    Class { rate, ..class.clone() }
+/// Returns a class with the part of its rates that a size leaves, at least a byte a second. Channels share lanes where there are such: ports then
+/// carry what lanes bring.
+fn slower(class: &Class, channels: Option<Ratio>, part: Option<Ratio>) -> Class {
+    let of = |parts: [Option<Ratio>; 2], rate| {
+        parts.iter().flatten().fold(rate, |rate, part| part.of(rate)).max(1)
+    };
+    match class.lane_rate {
+        0 => Class { rate: of([channels, part], class.rate), ..class.clone() },
+        lane_rate => Class {
+            rate: of([None, part], class.rate),
+            lane_rate: of([channels, part], lane_rate),
+            ..class.clone()
+        },
+    }
 }
 
 /// Reads the names of collectives.
@@ -284,10 +292,15 @@ impl Network {
         bare.into_iter().chain((1..).zip(&self.protocols).filter(carries).map(|(view, _)| view))
     }
 
-    /// Returns the view that tells what the library expects of a view where it chooses.
-    pub fn expected_view(&self, view: usize) -> usize {
-        let protocol = view.checked_sub(1).and_then(|number| self.protocols.get(number));
-        protocol.and_then(|protocol| protocol.expected).map_or(view, |number| number + 1)
+    /// Returns what the machine's library expects a call by a view to take, if it does not choose by the price.
+    pub fn expected_ps(&self, view: usize, call: CarriedCall) -> Option<u64> {
+        let expects = self.protocols.get(view.checked_sub(1)?)?.expects.as_ref()?;
+        Some(self.launch_ps.saturating_add(expects.time_ps(call)))
+    }
+
+    /// Tells whether calls choose among protocols by the price of each.
+    pub fn chooses_by_price(&self) -> bool {
+        self.protocols.iter().all(|protocol| protocol.expects.is_none())
     }
 
     /// Returns the largest slice that the protocol of a view has.

@@ -100,6 +100,9 @@ impl Programs {
     /// Tells whether no way to carry the call can be quicker than `least_ps`.
     pub fn is_slower(&self, machine: &Views, least_ps: u64) -> bool {
         let name = self.algorithm.name;
+        if !machine.bare().chooses_by_price() {
+            return false;
+        }
         let call = CarriedCall::of_any_size(&self.view);
         let mut carriers = machine.bare().carriers(name, call).peekable();
         carriers.peek().is_some()
@@ -127,7 +130,7 @@ impl Programs {
             }
         };
         // What is priced once need not be followed past the time of another way, unless the choice is by another time than the price.
-        let by_price = machine.bare().protocols.iter().all(|protocol| protocol.expected.is_none());
+        let by_price = machine.bare().chooses_by_price();
         let limit_ps = match wanted {
             Wanted::Quicker(Some(least_ps))
                 if by_price && divisible.has_one_price(machine.bare().slicing) =>

@@ -14,6 +14,7 @@
 //! - A step with several readers sends one message to each. Where a switch copies and sums, messages of a step that says so are one at
 //!   the port that they share: see `running/in_switch.rs`.
 //! - Folds and copies within a rank take no time.
+//! - Where a class bounds its lanes, r is when the lane has let the message go: see `running/lanes.rs`.
 //! - A port serves messages first come, first served, by when their heads reach it; ties by call, rank, lane, step,
 //!   slice, reader. What arrives at a moment is there before any head is served at it. Ports have room for all that
 //!   waits: nothing presses back but credits.

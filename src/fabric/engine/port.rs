@@ -57,6 +57,42 @@ impl MessageCost {
     }
 }
 
+/// How a rank feeds messages of one size into a lane whose way begins at a port of one class.
+#[derive(Clone, Copy)]
+pub struct LaneFeed {
+    /// The time for which the lane is taken.
+    feed_ps: u64,
+    /// The part of it before the message's head is at the port, whose last byte then leaves as the last byte is fed.
+    late_ps: u64,
+}
+
+impl LaneFeed {
+    /// Returns the feeds of messages of these sizes by class, then size; none where no class has a bound for lanes.
+    pub fn table(classes: &[Class], sizes: &[u64]) -> Vec<LaneFeed> {
+        if classes.iter().all(|class| class.lane_rate == 0) {
+            return Vec::new();
+        }
+        let of = |class: &Class, bytes| {
+            let feed_ps = class.feed_ps(bytes);
+            LaneFeed { feed_ps, late_ps: feed_ps.saturating_sub(class.serialisation_ps(bytes)) }
+        };
+        classes.iter().flat_map(|class| sizes.iter().map(move |&bytes| of(class, bytes))).collect()
+    }
+
+    /// Returns when a message that is ready at `now_ps` is posted, where the lane is taken until `fed_ps`, and takes the lane.
+    #[inline]
+    pub fn feed(self, now_ps: u64, fed_ps: &mut u64) -> u64 {
+        let begin_ps = now_ps.max(*fed_ps);
+        *fed_ps = begin_ps.saturating_add(self.feed_ps);
+        begin_ps.saturating_add(self.late_ps)
+    }
+
+    /// Returns the longest time by which a message can hold up itself and the next one.
+    pub fn worst_ps(self) -> u64 {
+        self.feed_ps.saturating_add(self.late_ps)
+    }
+}
+
 impl PortQueue {
     /// Makes a queue that continues from `state`.
     pub fn new(state: PortState) -> PortQueue {

@@ -11,6 +11,7 @@
 
 pub mod fair;
 mod in_switch;
+mod lanes;
 mod waits;
 
 use super::faults::{Faults, Served};
@@ -18,12 +19,12 @@ use super::port::{MessageCost, PortQueue};
 use super::program::{ArrivingOperand, Plans, Program, ProgramStep, Send};
 use super::queue::{HEAD, Queue, TimedEvent};
 use crate::error::{Error, Result};
-use crate::fabric::PricedCall;
-use crate::fabric::trace::Span;
+use crate::fabric::{PricedCall, trace::Span};
 use crate::topology::{Class, Network};
 use crate::types::Rank;
 use fair::{Packets, Turns};
 use in_switch::Joined;
+use lanes::Lanes;
 
 /// Set in [`TimedEvent::who`] where its other bits are a rank, which enters.
 const ENTRY: u32 = 1 << 31;
@@ -87,6 +88,7 @@ pub struct Running {
     joined_costs: usize,
     /// Messages that a switch makes one of.
     joined: Joined,
+    lanes: Lanes,
     flows: Vec<Flow>,
     messages: Vec<Message>,
     vacant: u32,
@@ -133,6 +135,7 @@ impl Running {
             costs,
             joined_costs,
             joined: Joined::default(),
+            lanes: Lanes::of(network, &program),
             flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
             messages: Vec::new(),
             vacant: NONE,
@@ -242,7 +245,6 @@ impl Running {
             message.tail_ps = tail_ps;
         }
         let bytes = program.sizes[message.size as usize];
-
         let step = &program.steps[message.step as usize];
         let (id, place) = (self.id, self.places[step.rank as usize]);
         let mut stay = |start_ps, end_ps, bytes| {
@@ -361,8 +363,9 @@ impl Running {
     /// A message sets out.
     fn post(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
         self.flows[connection as usize].under_way += 1;
-        let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
-        let order = self.messages[who as usize].order;
+        let Message { order, size, .. } = self.messages[who as usize];
+        let fed_ps = self.lanes.feed(&self.program, connection, size, now_ps);
+        let at_ps = fed_ps.saturating_add(self.program.connections[connection as usize].post_ps);
         schedule(queue, TimedEvent { at_ps, call: self.number | HEAD, order, who })
     }
 

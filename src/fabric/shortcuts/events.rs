@@ -44,6 +44,8 @@ struct Track {
     /// The order of its first message.
     order: u64,
     post_ps: u64,
+    /// When the last message was fed into the lane.
+    fed_ps: u64,
     under_way: u32,
     credits: u32,
     /// The messages that wait for credits.
@@ -150,6 +152,7 @@ impl<'a> LinkEngine<'a> {
             self.tracks.push(Track {
                 order: self.order(link.rank, link.lane),
                 post_ps: link.post_ps,
+                fed_ps: 0,
                 under_way: 0,
                 credits: link.credits,
                 first: NONE,
@@ -246,8 +249,7 @@ impl<'a> LinkEngine<'a> {
         let message = &mut self.messages[who as usize];
         let stop = self.stops[(message.link as usize) << self.shift | usize::from(message.passed)];
         let port = &mut self.ports[stop.port as usize];
-        let chunk = &links.chunks[usize::from(message.chunk)];
-        let size = if message.slice + 1 == chunk.slices { chunk.last_size } else { chunk.size };
+        let size = links.chunks[usize::from(message.chunk)].size_of(message.slice);
         let cost = links.costs[(stop.costs + size) as usize];
 
         if let Some(head) = self.heads.get_mut(stop.port as usize) {
@@ -324,7 +326,10 @@ impl<'a> LinkEngine<'a> {
         let message = &mut self.messages[who as usize];
         let track = &mut self.tracks[message.link as usize];
         track.under_way += 1;
-        let at_ps = now_ps.saturating_add(track.post_ps);
+        let first_cost = self.stops[(message.link as usize) << self.shift].costs;
+        let size = self.links.chunks[usize::from(message.chunk)].size_of(message.slice);
+        let fed_ps = self.links.feed(first_cost, size, now_ps, &mut track.fed_ps);
+        let at_ps = fed_ps.saturating_add(track.post_ps);
         message.at_ps = at_ps;
         let order = self.message_order(&self.messages[who as usize]) | HEAD;
         self.schedule(TimedEvent { at_ps, call: 0, order, who })
@@ -354,6 +359,12 @@ impl<'a> LinkEngine<'a> {
         (0..).zip(&self.messages).filter(|(_, message)| message.at_ps != VACANT)
     }
 
+    /// Returns for how long lanes are taken, from a time on.
+    pub fn fed_ps(&self, now_ps: u64) -> impl Iterator<Item = u64> {
+        let lanes = if self.links.feeds.is_empty() { &[] } else { &self.tracks[..] };
+        lanes.iter().map(move |track| track.fed_ps.saturating_sub(now_ps))
+    }
+
     /// Moves everything that is in flight on by `rounds` rounds and `ps` picoseconds.
     pub fn shift(&mut self, rounds: u32, ps: u64) -> Result<()> {
         let mut queue = Queue::new();
@@ -381,6 +392,7 @@ impl<'a> LinkEngine<'a> {
             port.free_ps = port.free_ps.saturating_add(ps);
             port.waiting.shift(ps);
         }
+        self.tracks.iter_mut().for_each(|track| track.fed_ps = track.fed_ps.saturating_add(ps));
         // `u64::MAX`: no head came yet.
         self.heads.iter_mut().for_each(|head| head.at_ps = head.at_ps.saturating_add(ps));
         Ok(())

@@ -12,7 +12,7 @@
 use super::Ask;
 use super::fold::SymmetryFold;
 use crate::error::{Error, Result};
-use crate::fabric::engine::port::MessageCost;
+use crate::fabric::engine::port::{LaneFeed, MessageCost};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
 
@@ -45,6 +45,14 @@ pub struct Slices {
     /// Index in `sizes` of every slice but the last, and of the last.
     pub size: u32,
     pub last_size: u32,
+}
+
+impl Slices {
+    /// Returns the index in `sizes` of a slice.
+    #[inline]
+    pub fn size_of(&self, slice: u32) -> u32 {
+        if slice + 1 == self.slices { self.last_size } else { self.size }
+    }
 }
 
 /// A port on a link's way.
@@ -91,6 +99,8 @@ pub struct Links {
     pub sizes: Vec<u64>,
     /// The costs by class, then size.
     pub costs: Vec<HopCost>,
+    /// How messages are fed into lanes, by class, then size; empty where lanes take what ports carry.
+    pub feeds: Vec<LaneFeed>,
     /// The least latency of a port that is used.
     pub least_latency_ps: u64,
 }
@@ -150,6 +160,7 @@ impl Links {
             chunks: Vec::new(),
             sizes: Vec::new(),
             costs: Vec::new(),
+            feeds: Vec::new(),
             least_latency_ps: u64::MAX,
         };
         for (rank, lane) in fold.links(ways.lanes) {
@@ -169,6 +180,7 @@ impl Links {
                 chunk,
             });
         }
+        links.feeds = LaneFeed::table(&network.classes, &links.sizes);
         links.costs = MessageCost::table(&network.classes, &links.sizes)
             .map(|MessageCost { hold_ps, lead_ps, latency_ps, rest_ps, .. }| HopCost {
                 hold_ps,
@@ -225,6 +237,12 @@ impl Links {
 
     pub fn cost(&self, class: u32, size: u32) -> HopCost {
         self.costs[class as usize * self.sizes.len() + size as usize]
+    }
+
+    /// Returns when a message of a size sets out on a link that is ready at `now_ps`, where its lane is taken until `fed_ps`.
+    #[inline]
+    pub fn feed(&self, first_cost: u32, size: u32, now_ps: u64, fed_ps: &mut u64) -> u64 {
+        self.feeds.get((first_cost + size) as usize).map_or(now_ps, |feed| feed.feed(now_ps, fed_ps))
     }
 
     /// Messages of all links that are simulated.

@@ -93,6 +93,7 @@ fn state(engine: &LinkEngine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
         let tail = if m.at_ps == WAITS { 0 } else { m.tail_ps.saturating_sub(now_ps) };
         out.extend([at, tail]);
     }
+    out.extend(engine.fed_ps(now_ps));
     for port in &engine.ports {
         out.push(port.free_ps.saturating_sub(now_ps));
         let waiting = port.waiting.starts(now_ps);

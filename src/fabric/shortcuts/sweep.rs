@@ -47,6 +47,8 @@ struct Circle {
     sizes: Vec<u32>,
     /// For each position, the time at which its rank enters; empty if all enter at once.
     entry_ps: Vec<u64>,
+    /// For each position, the time until which its lane is taken.
+    fed_ps: Vec<u64>,
     /// For each position, the time at which the first port is free, if all ways are chains.
     free_ps: Vec<u64>,
 }
@@ -87,10 +89,11 @@ pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
         [cost.hold_ps, cost.lead_ps, cost.latency_ps, cost.rest_ps].map(u128::from).iter().sum::<u128>()
     };
     let hop = links.costs.iter().map(worst).max().unwrap_or(0);
+    let feed = links.feeds.iter().map(|feed| u128::from(feed.worst_ps())).max().unwrap_or(0);
     let post = links.links.iter().map(|l| u128::from(l.post_ps)).max().unwrap_or(0);
     let hops = links.links.iter().map(|l| u128::from(l.hops)).max().unwrap_or(0);
     let last_entry = u128::from(entry_ps.iter().copied().max().unwrap_or(0));
-    let each = hop.saturating_mul(hops).saturating_add(post);
+    let each = hop.saturating_mul(hops).saturating_add(post + feed);
     if each.saturating_mul(u128::from(links.messages())).saturating_add(last_entry) >= 1 << 62 {
         return None;
     }
@@ -121,6 +124,7 @@ impl<'a> Sweep<'a> {
                 ready_ps: Vec::new(),
                 sizes: Vec::new(),
                 entry_ps: Vec::new(),
+                fed_ps: Vec::new(),
                 free_ps: Vec::new(),
             };
             let mut at = start;
@@ -140,6 +144,7 @@ impl<'a> Sweep<'a> {
                 circle.ready_ps.push(entry_ps[link.rank as usize]);
                 at = link.next;
             }
+            circle.fed_ps = vec![0; circle.links.len()];
             if late {
                 circle.entry_ps.clone_from(&circle.ready_ps);
             }
@@ -183,7 +188,7 @@ impl<'a> Sweep<'a> {
     /// Returns the chains by way, then size, if all ways are chains of separate ports and all ranks enter at once.
     fn chains(&self) -> Option<Vec<Chain>> {
         let late = self.exit_ps.iter().any(|&e| e != self.exit_ps[0]);
-        if self.any_shared || late {
+        if self.any_shared || late || !self.links.feeds.is_empty() {
             return None;
         }
         let mut chains = Vec::new();
@@ -294,7 +299,9 @@ impl<'a> Sweep<'a> {
             if let Some(&entry_ps) = circle.entry_ps.get(positions.start + i) {
                 *ready = entry_ps.max(*ready);
             }
-            let (mut head_ps, mut tail_ps) = (*ready + way.post_ps, 0);
+            let fed_ps = &mut circle.fed_ps[positions.start + i];
+            let fed_ps = self.links.feed(way.hops[0].0, size, *ready, fed_ps);
+            let (mut head_ps, mut tail_ps) = (fed_ps + way.post_ps, 0);
             let slots = &self.slots[slot as usize..][..way.hops.len()];
             for (nth, (&port, &(costs, whole))) in slots.iter().zip(&way.hops).enumerate() {
                 let cost = self.links.costs[(costs + size) as usize];

@@ -59,6 +59,7 @@ pub fn plain() -> Class {
         gap_ps: 0,
         mtu: 0,
         header: 0,
+        lane_rate: 0,
         store_and_forward: false,
         credits: 0,
         mover: None,

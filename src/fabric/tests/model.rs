@@ -105,6 +105,24 @@ fn one_credit_lets_a_message_out_when_the_one_before_it_arrived() {
 }
 
 #[test]
+fn a_lane_is_fed_at_its_own_rate_and_leaves_the_port_to_others() {
+    // The port sends 100 bytes in 100 ns, a lane takes 400 ns for them.
+    let class = |lane_rate| Class { lane_rate, latency_ps: 7, post_ps: 20, ..plain() };
+    let machine = |lane_rate| machine(Wiring::Switch, 3, vec![class(lane_rate)]);
+    let one = messages(2, 1, &[(0, 1, 0)]);
+    let hop = |machine: &Network| outcome(machine, &one, 100, 0).exit_ps[1];
+    assert_eq!(hop(&machine(250_000_000)), hop(&machine(0)) + 300_000);
+    assert_eq!(hop(&machine(9_000_000_000)), hop(&machine(0)), "no less than the port takes");
+    // One after the other into one lane; into two lanes side by side, though both begin at one port.
+    let in_turn = messages(2, 2, &[(0, 1, 0), (0, 1, 1)]);
+    let got = outcome(&machine(250_000_000), &in_turn, 200, 0);
+    assert_eq!(got.exit_ps[0], 20 + 2 * 400_000);
+    assert_eq!(got.counters[0].busy_ps, 2 * 100_000);
+    let beside = messages(3, 2, &[(0, 1, 0), (0, 2, 1)]);
+    assert_eq!(outcome(&machine(250_000_000), &beside, 200, 0).exit_ps[0], 20 + 400_000 + 100_000);
+}
+
+#[test]
 fn nothing_still_takes_latency_gap_and_post() {
     let network =
         machine(Wiring::Ring, 2, vec![Class { latency_ps: 500, post_ps: 20, gap_ps: 9, ..plain() }]);
@@ -256,8 +274,9 @@ pub fn any_class() -> impl Strategy<Value = Class> {
     let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
     let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
     let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
-    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32).prop_map(
-        |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits)| Class {
+    let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
+    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32, lane).prop_map(
+        |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits, lane_rate)| Class {
             line_rate: rate,
             name: "any".into(),
             rate,
@@ -266,6 +285,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
             gap_ps,
             mtu,
             header,
+            lane_rate,
             store_and_forward,
             credits,
             mover: None,

@@ -52,6 +52,8 @@ struct Naive<'a> {
     there: BTreeSet<(usize, Rank, usize, usize, u64)>,
     issued: BTreeMap<(usize, Rank, usize), u64>,
     under_way: BTreeMap<Connection, u32>,
+    /// When the last message of a connection was fed into its lane.
+    fed: BTreeMap<Connection, u64>,
     blocked: Vec<Message>,
     starts: Vec<Vec<(u64, u64)>>,
     exit_ps: Vec<Vec<u64>>,
@@ -86,6 +88,7 @@ pub fn together(
         there: BTreeSet::new(),
         issued: BTreeMap::new(),
         under_way: BTreeMap::new(),
+        fed: BTreeMap::new(),
         blocked: Vec::new(),
         starts: vec![Vec::new(); network.ports.len()],
         exit_ps: entry_ps.to_vec(),
@@ -233,8 +236,14 @@ impl Naive<'_> {
             return;
         }
         *under_way += 1;
-        let post = self.network.class(message.ports[0]).post_ps;
-        self.pending.push((now + post, message.order, What::Head(message)));
+        let class = self.network.class(message.ports[0]);
+        let (feed, wire) = (class.feed_ps(message.bytes), class.serialisation_ps(message.bytes));
+        let fed = self.fed.entry(connection).or_insert(0);
+        let begin = now.max(*fed);
+        *fed = begin + feed;
+        // The port sends the last byte no sooner than the lane has it.
+        let head = begin + feed.saturating_sub(wire) + class.post_ps;
+        self.pending.push((head, message.order, What::Head(message)));
     }
 
     fn pass(&mut self, mut message: Message, now: u64) {

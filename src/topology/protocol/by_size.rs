@@ -27,7 +27,7 @@ pub(super) struct SizeRange {
 }
 
 impl BySize {
-    /// Reads `channels`, `channel_bytes`, `channel_bytes_per_rank`, `part` and `slice`.
+    /// Reads `sizes`, `channels`, `channel_bytes`, `channel_bytes_per_rank`, `part` and `slice`.
     pub fn read(section: &Section) -> Result<BySize> {
         let channels = section.get("channels").map(|field| field.count(MOST_CHANNELS)).transpose()?;
         let (all, each) = (section.get("channel_bytes"), section.get("channel_bytes_per_rank"));
@@ -52,22 +52,25 @@ impl BySize {
             Some(field) => vec![(0, field.read(units::size)?)],
             None => from_sizes(section, "slice", |field| field.read(units::size))?,
         };
-        let by_vector = !parts.is_empty() || slices.iter().any(|&(from, _)| from > 0);
+        let sizes = sizes(section)?;
+        let by_vector =
+            !parts.is_empty() || sizes != (0..u64::MAX) || slices.iter().any(|&(from, _)| from > 0);
         if per_rank && by_vector {
-            let what = "has sizes of a rank's share in channel_bytes_per_rank, and of vectors in part or slice; leave one out";
+            let what = "has sizes of a rank's share in channel_bytes_per_rank, and of vectors in part, sizes or slice; leave one out";
             return Err(section.error(what));
         }
         let of_channels = of_channel
             .iter()
             .flat_map(|&(channels, bytes)| (2..=channels.into()).map(move |n: u64| n.saturating_mul(bytes)));
-        let mut begins: Vec<u64> = std::iter::once(0)
+        let mut begins: Vec<u64> = std::iter::once(sizes.start)
             .chain(of_channels)
             .chain(parts.iter().map(|&(from, _)| from))
             .chain(slices.iter().map(|&(from, _)| from))
+            .filter(|from| sizes.contains(from))
             .collect();
         begins.sort_unstable();
         begins.dedup();
-        let ends = begins.iter().skip(1).copied().chain([u64::MAX]);
+        let ends = begins.iter().skip(1).copied().chain([sizes.end]);
         let ranges = begins.iter().copied().zip(ends).map(|(from, until)| SizeRange {
             bytes: from..until,
             channels: of_channel.map(|(channels, bytes)| {
@@ -81,12 +84,12 @@ impl BySize {
 }
 
 /// The value that holds from a size on.
-fn latest<T: Copy>(values: &[(u64, T)], size: u64) -> Option<T> {
+pub(super) fn latest<T: Copy>(values: &[(u64, T)], size: u64) -> Option<T> {
     values.iter().rev().find(|&&(from, _)| from <= size).map(|&(_, value)| value)
 }
 
 /// A table whose keys are sizes, ascending.
-fn from_sizes<T>(
+pub(super) fn from_sizes<T>(
     section: &Section,
     key: &str,
     read: impl Fn(&crate::topology::source::Field) -> Result<T>,
@@ -101,6 +104,19 @@ fn from_sizes<T>(
     }
     values.sort_by_key(|&(from, _)| from);
     Ok(values)
+}
+
+/// Reads `sizes`: a range like `..30MiB`, without its end, or `30MiB..`.
+fn sizes(section: &Section) -> Result<Range<u64>> {
+    let Some(field) = section.get("sizes") else { return Ok(0..u64::MAX) };
+    field.read(|text| {
+        let wrong =
+            || format!("`{text}` is no range of sizes; write one such as ..30MiB, 1MiB..30MiB or 30MiB..");
+        let (from, until) = text.split_once("..").ok_or_else(wrong)?;
+        let bound = |text: &str, open| if text.is_empty() { Ok(open) } else { units::size(text) };
+        let range = bound(from, 0)?..bound(until, u64::MAX)?;
+        if range.is_empty() { Err(wrong()) } else { Ok(range) }
+    })
 }
 
 /// Reads `nodes`: a number, or a range like `2..` or `2..4` with both ends in it.

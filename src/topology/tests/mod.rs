@@ -76,13 +76,17 @@ fn the_published_rates_are_declared_exactly() {
     };
     assert_eq!(rate("dgx-h100", "nv18"), 370_800_000_000);
     assert_eq!(rate("dgx-h100", "leaf"), 48_500_000_000);
-    assert_eq!(rate("dgx-a100", "nv12"), 240_000_000_000);
-    assert_eq!(rate("dgx-a100", "leaf"), 23_500_000_000);
+    for a100 in ["dgx-a100", "oci-a100"] {
+        assert_eq!(rate(a100, "nv12"), 240_000_000_000);
+        assert_eq!(rate(a100, "leaf"), 23_500_000_000);
+    }
     for b200 in ["dgx-b200", "gb200-nvl72"] {
         assert_eq!(rate(b200, "nv18"), 721_800_000_000);
         assert_eq!(rate(b200, "leaf"), 48_500_000_000);
     }
-    assert_eq!(rate("aws-p5", "efa"), 48_500_000_000);
+    for efa in ["aws-p5", "aws-p6"] {
+        assert_eq!(rate(efa, "efa"), 48_500_000_000);
+    }
     assert_eq!(rate("mi300x", "xgmi"), 48_000_000_000);
     assert_eq!(rate("t3000", "eth"), 12_500_000_000);
     assert_eq!(rate("tpu-v5p", "ici"), 100_000_000_000);
@@ -178,6 +182,7 @@ fn a_class_says_all_that_it_was_told() {
                 hdr = \"50B\"\ncredits = 7\nstore_and_forward = true\n[switch]\nplaces = 2\nport = \"w\"";
     let class = Class {
         in_switch: None,
+        lane_rate: 0,
         name: "w".into(),
         rate: 6_250_000_000,
         line_rate: 12_500_000_000,

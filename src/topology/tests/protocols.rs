@@ -67,9 +67,24 @@ fn what_is_wrong_in_a_protocol_is_said_with_its_line_and_the_remedy() {
         ("name = \"ll\"\nbase = \"1\"\n", "base: `1` has no unit; write it like 700ns"),
         (
             "name = \"ll\"\nlat = \"1us\"\n",
-            "has no key `lat`; it has name, as, algorithms, collectives, nodes, base, eff, cap, step, gap, channels",
+            "has no key `lat`; it has name, as, algorithms, collectives, nodes, sizes, base, eff, cap, step, gap, lane, channels",
         ),
         ("name = \"ll\"\nstep = \"1us\"\n", "is not a table"),
+        ("name = \"ll\"\nlane.wire = \"0GB/s\"\n", "wire: nothing passes at 0 bytes a second; write more"),
+        (
+            "name = \"ll\"\nexpects_bw = \"1GB/s\"\n",
+            "has expects_bw, but not expects; add expects = \"ring\"",
+        ),
+        (
+            "name = \"ll\"\nexpects = \"rong\"\n",
+            "expects: `rong` is not known here; write ring or tree or switch",
+        ),
+        ("name = \"ll\"\nexpects = \"ring\"\nexpects_inside = \"1us\"\n", "has no `expects_bw`; add one"),
+        ("name = \"ll\"\nexpects = \"ring\"\nexpects_bw = \"1GB/s\"\n", "has no `expects_inside`; add one"),
+        (
+            "name = \"ll\"\nexpects = \"ring\"\nexpects_bw = \"0B/s\"\n",
+            "expects_bw: a call with this is never expected to end; write more",
+        ),
     ];
     for (lines, said) in cases {
         let why = wrong(&with(lines));
@@ -124,6 +139,19 @@ fn parts_and_slices_hold_from_a_size_on() {
 }
 
 #[test]
+fn a_protocol_of_some_sizes_carries_no_others() {
+    let lines = "sizes = \"4KiB..1MiB\"\npart = { 1B = 0.5, 64KiB = 0.8 }\n";
+    let sizes = [4095, 4096, 65_536, (1 << 20) - 1, 1 << 20].map(of_bytes);
+    let tenths = [None, Some(5), Some(8), Some(8), None].map(|n| n.map(|n: u64| n * 100_000_000));
+    assert_eq!(rates(lines, &sizes), tenths);
+    let carried = |lines: &str| {
+        rates(lines, &[of_bytes(1), of_bytes(1 << 30)]).iter().map(Option::is_some).collect::<Vec<_>>()
+    };
+    assert_eq!(carried("sizes = \"..1MiB\"\n"), [true, false]);
+    assert_eq!(carried("sizes = \"1MiB..\"\n"), [false, true]);
+}
+
+#[test]
 fn a_protocol_of_some_collectives_and_nodes_carries_no_others() {
     let gather = CarriedCall { collective: Collective::AllGather, ..ANY };
     let two_nodes = CarriedCall { nodes: 2, ..ANY };
@@ -146,9 +174,57 @@ fn what_is_wrong_in_sizes_and_nodes_is_said_with_the_remedy() {
         ("part = { 4KiB = 2 }\n", "write a part of the whole"),
         ("channels = 2\nchannel_bytes_per_rank = \"1B\"\npart = { 4KiB = 0.5 }\n", "leave one out"),
         ("nodes = \"4..2\"\n", "is no number of nodes"),
+        ("sizes = \"4KiB\"\n", "is no range of sizes; write one such as ..30MiB"),
+        ("sizes = \"4KiB..4KiB\"\n", "is no range of sizes"),
+        ("sizes = \"..4K\"\n", "sizes: "),
         ("collectives = \"all_reduce, sum\"\n", "`sum` is no collective"),
     ] {
         let why = wrong(&with(&format!("name = \"p\"\n{lines}")));
         assert!(why.starts_with("m.toml:") && why.contains(said), "{lines}says: {why}");
     }
+}
+
+#[test]
+fn lanes_have_their_share_by_channels_and_parts_too() {
+    let lines = "lane.wire = \"400MB/s\"\nchannels = 4\nchannel_bytes = \"4KiB\"\npart = { 8KiB = 0.5 }\n";
+    let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
+    let views = network.views();
+    let lane = |bytes| views[network.carriers("ring", of_bytes(bytes)).next().unwrap()].class(0).lane_rate;
+    assert_eq!([1, 8192, 16_384].map(lane), [100_000_000, 100_000_000, 200_000_000]);
+    assert_eq!(views[0].class(0).lane_rate, 0, "the bare machine");
+    let port = |bytes| views[network.carriers("ring", of_bytes(bytes)).next().unwrap()].class(0).rate;
+    assert_eq!([1, 8192].map(port), [1_000_000_000, 500_000_000], "channels do not share ports then");
+}
+
+/// Returns what is expected of a call by a protocol of these lines, in nanoseconds, the launch of 2 us included.
+fn expected_ns(lines: &str, call: CarriedCall) -> u64 {
+    let protocol = format!("[[protocol]]\nname = \"p\"\nbase = \"10us\"\n{lines}");
+    let network = read(&format!("launch = \"2us\"\n{}", wired(&format!("{SHAPE}{protocol}"))));
+    assert!(!network.chooses_by_price());
+    assert_eq!(network.expected_ps(0, call), None);
+    network.expected_ps(1, call).unwrap() / 1000
+}
+
+#[test]
+fn a_library_counts_steps_and_the_vector_at_a_bandwidth() {
+    let lines = |counting: &str| {
+        format!(
+            "expects = \"{counting}\"\nexpects_inside = \"1us\"\nexpects_across = \"5us\"\nexpects_bw = \"16GB/s\"\nexpects_part = {{ 1MiB = 0.5 }}\n"
+        )
+    };
+    let call = CarriedCall { nranks: 16, nodes: 4, bytes: Some(16_000), ..ANY };
+    let gather = CarriedCall { collective: Collective::AllGather, ..call };
+    // 24 steps within nodes and 6 between them; 30 sixteenths of a microsecond for the vector.
+    assert_eq!(expected_ns(&lines("ring"), call), 12_000 + 24_000 + 30_000 + 1_875);
+    assert_eq!(expected_ns(&lines("ring"), gather), 12_000 + 12_000 + 15_000 + 937);
+    // Three hops within a node and two between nodes, up and down, as the vector goes.
+    assert_eq!(expected_ns(&lines("tree"), call), 12_000 + 6_000 + 20_000 + 2_000);
+    // Four ranks of a node share the vector.
+    assert_eq!(expected_ns(&lines("switch"), call), 12_000 + 1_000 + 20_000 + 1_875 / 4);
+    let one = CarriedCall { nranks: 8, nodes: 1, ..call };
+    assert_eq!(expected_ns(&lines("switch"), one), 12_000 + 1_000 + 1_750 / 8);
+    let large = CarriedCall { bytes: Some(16_000_000), ..call };
+    assert_eq!(expected_ns(&lines("tree"), large), 12_000 + 6_000 + 20_000 + 4_000_000);
+    let steps = CarriedCall { bytes: None, ..call };
+    assert_eq!(expected_ns(&lines("tree"), steps), 12_000 + 6_000 + 20_000);
 }
