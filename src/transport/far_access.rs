@@ -1,7 +1,7 @@
 //! What this rank asks of far ranks' memory (see [`far_memory`](super::far_memory)).
 
 use super::far::FarRanks;
-use super::far_memory::{FarMemory, PeerRequests, WINDOW};
+use super::far_memory::{FarMemory, WINDOW};
 use super::link::{Body, FarAccess, LARGEST_ACCESS};
 use super::watch::seconds;
 use super::{Scope, Transport};
@@ -142,9 +142,21 @@ impl Transport {
         }
         let questioned = memory.peers.iter().map(|peer| peer.questioned.load(Ordering::Relaxed));
         let questioned: Vec<u64> = questioned.collect();
-        let done =
-            |(peer, questioned): (&PeerRequests, &u64)| peer.done.load(Ordering::Acquire) >= *questioned;
-        self.wait(scope, || memory.peers.iter().zip(&questioned).all(done))
+        let is_behind = |&rank: &Rank| {
+            memory.peers[rank as usize].done.load(Ordering::Acquire) < questioned[rank as usize]
+        };
+        let behind = || (0..self.nranks).filter(is_behind);
+        // Of the others some may have done their part in this call, and left.
+        let watch = || {
+            self.check_abort()?;
+            self.check_alarm()?;
+            self.watch_ranks(behind())
+        };
+        let (seen, mut waiting) = (*scope, scope.waiting());
+        let ended =
+            self.wait_or_leave(&mut waiting, || behind().next().is_none(), watch, || self.expired(&seen));
+        scope.go_on(waiting);
+        ended
     }
 
     /// Asks the ranks that have not carried out everything how far they are, once for each last request.

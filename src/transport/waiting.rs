@@ -26,6 +26,18 @@ pub struct Waiting {
     pub deadline_ns: u64,
 }
 
+impl Scope {
+    /// The state of a wait of this call.
+    pub(super) fn waiting(&self) -> Waiting {
+        Waiting { polls: self.polls, deadline_ns: self.deadline_ns }
+    }
+
+    /// The call goes on after that wait.
+    pub(super) fn go_on(&mut self, waiting: Waiting) {
+        (self.polls, self.deadline_ns) = (waiting.polls, waiting.deadline_ns);
+    }
+}
+
 impl Neighbours for Transport {
     fn are_on_this_core(&self) -> bool {
         let Some(here) = self.tell_core() else { return true };
@@ -55,10 +67,9 @@ impl Transport {
         if eagerly(&mut ready) {
             return Ok(());
         }
-        let mut waiting = Waiting { polls: scope.polls, deadline_ns: scope.deadline_ns };
-        let seen = *scope;
+        let (seen, mut waiting) = (*scope, scope.waiting());
         let ended = self.wait_or_leave(&mut waiting, ready, || self.watch(&seen), || self.expired(&seen));
-        (scope.polls, scope.deadline_ns) = (waiting.polls, waiting.deadline_ns);
+        scope.go_on(waiting);
         ended
     }
 

@@ -197,6 +197,20 @@ fn a_rank_enters_no_collective_before_its_puts_are_complete() {
     t.complete_far_before(&mut scope).unwrap();
 }
 
+#[test]
+fn a_rank_that_has_done_its_part_and_left_is_not_waited_for_before_a_collective() {
+    let (ranks, _) = transports(&[0, 1, 0], Delivery::InOrder, 20_000);
+    ranks[0].signal_far(1, 0, 0).unwrap();
+    ranks[2].leave();
+    let mut scope = Scope::new(1, [0; 2], 0, Some(0));
+    for _ in 0..100 {
+        assert!(ranks[0].complete_far_before(&mut scope).unwrap_err().is_pending());
+    }
+    ranks[1].poll_far();
+    // BOUND: the answer has come.
+    (0..10).find(|_| ranks[0].complete_far_before(&mut scope).is_ok()).expect("all is done");
+}
+
 /// What a faulty or foreign process may ask for.
 #[test]
 fn what_is_not_open_is_neither_read_nor_written_and_breaks_the_communicator() {
