@@ -63,6 +63,7 @@ impl Attendance {
             ToRank::Told { from, bytes } => Heard::Told { from: *from, bytes: bytes.to_vec() },
             ToRank::Death { rank } => Heard::Death(*rank),
             ToRank::Left { rank } => Heard::Left(*rank),
+            ToRank::Ping => return,
         });
     }
 
@@ -78,22 +79,40 @@ impl Attendance {
         }
     }
 
-    /// Reads the next packet, if one has come.
+    /// Reads the next packet that means something, if one has come.
     fn read(&self) -> Option<Heard> {
         let mut buffer = [0; MAX_BYTES];
-        let len = match self.connection.receive(&mut buffer) {
-            Ok(packet) => packet.len,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(e) if is_cut(&e) => return Some(Heard::Cut),
-            Err(_) => 0,
-        };
-        let packet = &buffer[..len];
-        Some(match (ToRank::decode(packet), Answer::decode(packet)) {
-            (Some(ToRank::Told { from, bytes }), _) => Heard::Told { from, bytes: bytes.to_vec() },
-            (Some(ToRank::Death { rank }), _) => Heard::Death(rank),
-            (Some(ToRank::Left { rank }), _) => Heard::Left(rank),
-            (_, Some(Answer::Verdict(error))) => Heard::Failed(error),
-            _ => Heard::Silence,
+        // BOUND: the packets that have come.
+        loop {
+            let len = match self.connection.receive(&mut buffer) {
+                Ok(packet) => packet.len,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(e) if is_cut(&e) => return Some(Heard::Cut),
+                Err(_) => 0,
+            };
+            let packet = &buffer[..len];
+            return Some(match (ToRank::decode(packet), Answer::decode(packet)) {
+                (Some(ToRank::Told { from, bytes }), _) => Heard::Told { from, bytes: bytes.to_vec() },
+                (Some(ToRank::Death { rank }), _) => Heard::Death(rank),
+                (Some(ToRank::Left { rank }), _) => Heard::Left(rank),
+                (Some(ToRank::Ping), _) => continue,
+                (_, Some(Answer::Verdict(error))) => Heard::Failed(error),
+                _ => Heard::Silence,
+            });
+        }
+    }
+
+    /// Tells the server nothing, so that it is missed if its host is gone.
+    pub fn ping(&self) {
+        let _ = self.cut_is_heard(self.connection.ping(&FromRank::Ping.encode()));
+    }
+
+    /// The kernel tells once why a connection has ended: who sends may be told what who listens has to know.
+    fn cut_is_heard<T>(&self, sent: io::Result<T>) -> io::Result<T> {
+        sent.inspect_err(|e| {
+            if is_cut(e) {
+                self.heard.lock().push_back(Heard::Cut);
+            }
         })
     }
 
@@ -105,7 +124,7 @@ impl Attendance {
 
     /// Tells all ranks of other hosts something, by way of the server.
     pub fn tell(&self, message: &[u8]) -> io::Result<()> {
-        self.connection.send(&FromRank::Tell(message).encode(), &[])
+        self.cut_is_heard(self.connection.send(&FromRank::Tell(message).encode(), &[]))
     }
 
     /// Returns the next thing that was heard, after at most `patience`.
@@ -113,10 +132,10 @@ impl Attendance {
         let until = Instant::now() + patience;
         // BOUND: the patience.
         loop {
+            let _ = self.cut_is_heard(self.connection.flush());
             if let Some(heard) = self.heard.lock().pop_front() {
                 return Some(heard);
             }
-            let _ = self.connection.flush();
             if let Some(heard) = self.read() {
                 return Some(heard);
             }

@@ -58,6 +58,14 @@ impl MeetingConnection {
         }
     }
 
+    /// Tells the other end nothing, so that it is missed if its host is gone.
+    pub fn ping(&self, packet: &[u8]) -> io::Result<()> {
+        match self {
+            MeetingConnection::Local(_) => Ok(()),
+            MeetingConnection::Network(session) => session.ping(packet),
+        }
+    }
+
     /// Returns who is at the other end; `None`: it has not proved yet that it may be here.
     pub fn peer(&self) -> Option<Who> {
         match self {

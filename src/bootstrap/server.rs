@@ -58,6 +58,7 @@ struct Server {
     rank_connections: Vec<RankConnection>,
     most_strangers: usize,
     no_accept_before: Option<Instant>,
+    next_ping: Option<Instant>,
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
@@ -128,6 +129,7 @@ impl Server {
             rank_connections: Vec::new(),
             most_strangers: admission::MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
+            next_ping: None,
         }
     }
 
@@ -208,7 +210,7 @@ impl Server {
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
             State::Failed(verdict) => Some(verdict.next_deadline()),
-            State::Joined => None,
+            State::Joined => self.next_ping,
         });
         tables.chain(expected).min()
     }
@@ -237,6 +239,7 @@ impl Server {
         let failed: Vec<u64> = failed.map(|(serial, _)| *serial).collect();
         failed.into_iter().for_each(|serial| self.tell_ours(serial));
         self.look_at_the_joined(now);
+        self.ping_the_joined(now);
         let rank_connections = &mut self.rank_connections;
         self.tables.retain(|serial, table| match &table.state {
             State::Failed(verdict) => !verdict.is_over(now),
@@ -373,15 +376,6 @@ impl Server {
 
     fn is_ours(&self, connection: &RankConnection) -> bool {
         is_of(self.me, connection)
-    }
-
-    fn no_descriptors(&self, what: &str) -> Error {
-        Error::system(format!(
-            "{}, where the ranks meet, has no file descriptor left to {what}: its limit is {}; raise it with `ulimit -n` (the \
-             meeting takes 3 for each rank)",
-            self.me,
-            descriptor_limit()
-        ))
     }
 
     fn fail_all_open(&mut self, error: &Error, now: Instant) {

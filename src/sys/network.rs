@@ -5,6 +5,7 @@ use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// An address of this host.
@@ -89,6 +90,27 @@ pub fn tell_dead_hosts(stream: &TcpStream, silence: Duration) -> io::Result<()> 
     // Where it is longer than the probes take, the kernel goes by it alone.
     setsockopt(stream, sockopt::TcpUserTimeout, &(silence.as_millis() as u32))?;
     Ok(())
+}
+
+/// Returns how long ago the other host last acknowledged anything.
+pub fn unacknowledged_for(stream: &TcpStream) -> io::Result<Duration> {
+    // SAFETY: a struct of numbers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is the stream's, and the kernel writes no more than `length` bytes.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &mut length,
+        )
+    };
+    match done {
+        0 => Ok(Duration::from_millis(info.tcpi_last_ack_recv.into())),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

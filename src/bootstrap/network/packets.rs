@@ -8,6 +8,7 @@ const LEAVE: [u8; 8] = *b"PENNYlve";
 const TOLD: [u8; 8] = *b"PENNYtld";
 const DEATH: [u8; 8] = *b"PENNYded";
 const LEFT: [u8; 8] = *b"PENNYlft";
+const PING: [u8; 8] = *b"PENNYpng";
 
 /// A packet of a rank.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum FromRank<'a> {
     Tell(&'a [u8]),
     /// The end of its connection will not be its death.
     Leave,
+    /// Nothing: that it has come shows that the network leads here.
+    Ping,
 }
 
 /// A packet of the server.
@@ -27,6 +30,8 @@ pub enum ToRank<'a> {
     Death { rank: u32 },
     /// A rank has left the communicator.
     Left { rank: u32 },
+    /// As a rank's.
+    Ping,
 }
 
 impl<'a> FromRank<'a> {
@@ -35,6 +40,7 @@ impl<'a> FromRank<'a> {
         match self {
             FromRank::Tell(bytes) => [&TELL[..], bytes].concat(),
             FromRank::Leave => LEAVE.to_vec(),
+            FromRank::Ping => PING.to_vec(),
         }
     }
 
@@ -43,6 +49,7 @@ impl<'a> FromRank<'a> {
         match packet.split_first_chunk::<8>()? {
             (&TELL, bytes) if bytes.len() <= MOST_TOLD => Some(FromRank::Tell(bytes)),
             (&LEAVE, []) => Some(FromRank::Leave),
+            (&PING, []) => Some(FromRank::Ping),
             _ => None,
         }
     }
@@ -55,11 +62,15 @@ impl<'a> ToRank<'a> {
             ToRank::Told { from, bytes } => [&TOLD[..], &from.to_le_bytes(), bytes].concat(),
             ToRank::Death { rank } => [&DEATH[..], &rank.to_le_bytes()].concat(),
             ToRank::Left { rank } => [&LEFT[..], &rank.to_le_bytes()].concat(),
+            ToRank::Ping => PING.to_vec(),
         }
     }
 
     /// Returns the packet's meaning; `None` if it has none.
     pub fn decode(packet: &'a [u8]) -> Option<ToRank<'a>> {
+        if *packet == PING {
+            return Some(ToRank::Ping);
+        }
         let (magic, rest) = packet.split_first_chunk::<8>()?;
         let (rank, bytes) = rest.split_first_chunk::<4>()?;
         let rank = u32::from_le_bytes(*rank);
@@ -80,11 +91,11 @@ mod tests {
     proptest! {
         #[test]
         fn every_packet_survives_the_journey(from: u32, bytes in prop::collection::vec(any::<u8>(), 0..=MOST_TOLD)) {
-            for packet in [FromRank::Tell(&bytes), FromRank::Leave] {
+            for packet in [FromRank::Tell(&bytes), FromRank::Leave, FromRank::Ping] {
                 let bytes = packet.encode();
                 prop_assert_eq!(FromRank::decode(&bytes), Some(packet));
             }
-            for packet in [ToRank::Told { from, bytes: &bytes }, ToRank::Death { rank: from }, ToRank::Left { rank: from }] {
+            for packet in [ToRank::Told { from, bytes: &bytes }, ToRank::Death { rank: from }, ToRank::Left { rank: from }, ToRank::Ping] {
                 let bytes = packet.encode();
                 prop_assert_eq!(ToRank::decode(&bytes), Some(packet));
             }

@@ -17,9 +17,17 @@ use crate::sys::socket::{self, PollEntry};
 /// Bytes that may wait to be sent before a packet is not taken any more.
 const MOST_UNSENT: usize = 1 << 20;
 
+/// Pings to a process that says nothing meanwhile: one that is stopped reads none of them.
+const MOST_PINGS: u32 = 20;
+/// Pings without a word of the other process after which its host may be taken for gone.
+const FEW_PINGS: u32 = 2;
+/// The shortest time without an acknowledgement after which it is.
+const AT_LEAST: Duration = Duration::from_secs(1);
+
 /// One end of a connection.
 pub struct Session {
     stream: TcpStream,
+    silence: Duration,
     reader: Mutex<Reader>,
     writer: Mutex<Writer>,
 }
@@ -47,6 +55,8 @@ struct Open {
 struct Writer {
     unsent: VecDeque<u8>,
     seal: Option<Seal>,
+    /// Pings since something has come.
+    pings: u32,
 }
 
 fn broken(what: &str) -> io::Error {
@@ -66,7 +76,7 @@ impl Session {
         stream.set_nonblocking(true)?;
         network::tell_dead_hosts(&stream, silence)?;
         let reader = Mutex::new(Reader { bytes: Vec::new(), stage });
-        Ok(Session { stream, reader, writer: Mutex::default() })
+        Ok(Session { stream, silence, reader, writer: Mutex::default() })
     }
 
     /// Begins the client's end: connects, and proves that it knows the secret. A host that is silent for longer than `silence` afterwards
@@ -191,6 +201,7 @@ impl Session {
         }
         buffer[..len].copy_from_slice(packet);
         bytes.clear();
+        self.writer.lock().pings = 0;
         Ok(len)
     }
 
@@ -205,6 +216,26 @@ impl Session {
         let seal = seal.next(packet);
         let frame = [&(packet.len() as u32).to_le_bytes(), packet, &seal].concat();
         self.write(&mut writer, &frame)
+    }
+
+    /// Sends a packet that means nothing, which the other host's kernel acknowledges, whatever its process does. `TimedOut`: it has acknowledged
+    /// nothing for three quarters of the time that a silent host is waited for.
+    pub fn ping(&self, packet: &[u8]) -> io::Result<()> {
+        let pings = {
+            let mut writer = self.writer.lock();
+            writer.pings = writer.pings.saturating_add(1);
+            writer.pings
+        };
+        if pings > MOST_PINGS {
+            // The kernel's probes alone.
+            return Ok(());
+        }
+        if pings > FEW_PINGS
+            && network::unacknowledged_for(&self.stream)? >= (self.silence * 3 / 4).max(AT_LEAST)
+        {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.send(packet)
     }
 
     fn write(&self, writer: &mut Writer, bytes: &[u8]) -> io::Result<()> {
@@ -263,4 +294,45 @@ pub enum SessionRefusal {
     Foreign,
     /// The server does not want this client.
     By(Status),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::host::HostIdentity;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_process_that_says_nothing_is_sent_no_more_pings_and_is_not_taken_for_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (at, secret, silence) =
+            (listener.local_addr().unwrap(), Secret([7; 16]), Duration::from_secs(3600));
+        let me = Who { pid: 1, host: Some(HostIdentity::this(Some("a"))) };
+        let until = Instant::now() + Duration::from_secs(60);
+        let (client, server) = std::thread::scope(|scope| {
+            let client = scope.spawn(|| Session::connect(at, silence, 5, &secret, &me, until).unwrap());
+            let server = Session::accepted(listener.accept().unwrap().0, silence).unwrap();
+            // BOUND: the client's patience.
+            while server.peer().is_none() && Instant::now() < until {
+                let _ = server.hear_claim(&|_| Some(secret), &me);
+                std::thread::yield_now();
+            }
+            (client.join().unwrap(), server)
+        });
+        let has_come = |to: &Session, pings: u32| {
+            let mut buffer = [0; MAX_BYTES];
+            for _ in 0..pings {
+                socket::wait(&mut [PollEntry::readable(to)], Some(Duration::from_secs(60))).unwrap();
+                assert_eq!(to.receive(&mut buffer).unwrap(), 4);
+            }
+            assert_eq!(to.receive(&mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        };
+        (0..2 * MOST_PINGS).for_each(|_| server.ping(b"ping").unwrap());
+        has_come(&client, MOST_PINGS);
+        client.ping(b"here").unwrap();
+        has_come(&server, 1);
+        server.ping(b"ping").unwrap();
+        has_come(&client, 1);
+        assert!(network::unacknowledged_for(&server.stream).unwrap() < Duration::from_secs(3600));
+    }
 }

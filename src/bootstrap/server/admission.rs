@@ -15,7 +15,7 @@ use super::super::who::Who;
 use super::listener::Listener;
 use super::{PAUSE, Server, State, Table};
 use crate::error::{Error, Result};
-use crate::sys::credentials::uid;
+use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
 
 /// The most strangers at a time; at most an eighth of the process's file descriptors, besides. A rank says hello as soon as it
@@ -205,6 +205,15 @@ impl Server {
         };
         rendezvous.join(&hello, who, fds, now)?;
         Ok(hello.rank)
+    }
+
+    fn no_descriptors(&self, what: &str) -> Error {
+        Error::system(format!(
+            "{}, where the ranks meet, has no file descriptor left to {what}: its limit is {}; raise it with `ulimit -n` (the \
+             meeting takes 3 for each rank)",
+            self.me,
+            descriptor_limit()
+        ))
     }
 }
 

@@ -1,13 +1,17 @@
 //! What a server does for the ranks of several hosts after they have met: it passes on what each tells the others, and tells all
 //! of each death, until the last rank has left.
 
-use std::time::Instant;
+use std::io;
+use std::time::{Duration, Instant};
 
 use super::super::connection::MeetingConnection;
 use super::super::frame::Secret;
 use super::super::network::packets::{FromRank, ToRank};
 use super::super::rank_connection::{RankConnection, Stage};
 use super::{Server, State, is_of};
+
+/// The time between two pings to a rank.
+const PING: Duration = Duration::from_millis(500);
 
 impl Server {
     /// Returns the secret of a meeting that is expected or in progress.
@@ -63,9 +67,30 @@ impl Server {
         let (Stage::Attaching { serial, rank } | Stage::Joined { serial, rank }) = sender.stage else {
             return false;
         };
-        let Some(FromRank::Tell(bytes)) = packet.and_then(FromRank::decode) else { return false };
-        self.tell_others(serial, rank, &ToRank::Told { from: rank, bytes }.encode());
+        match packet.and_then(FromRank::decode) {
+            Some(FromRank::Tell(bytes)) => {
+                self.tell_others(serial, rank, &ToRank::Told { from: rank, bytes }.encode());
+            }
+            Some(FromRank::Ping) => {}
+            Some(FromRank::Leave) | None => return false,
+        }
         true
+    }
+
+    /// Tells all ranks that have joined nothing, so that one whose host is gone is missed.
+    pub(super) fn ping_the_joined(&mut self, now: Instant) {
+        if self.next_ping.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next_ping = Some(now + PING);
+        let packet = ToRank::Ping.encode();
+        let has_ended = |g: &RankConnection| {
+            g.joined().is_some()
+                && g.connection.ping(&packet).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock)
+        };
+        let ended: Vec<usize> =
+            (0..self.rank_connections.len()).filter(|&at| has_ended(&self.rank_connections[at])).collect();
+        ended.into_iter().for_each(|at| self.hear_joined(at, None));
     }
 
     /// Sends a packet to all ranks of a meeting but one. A rank that does not take what it is told for long is given up.

@@ -116,7 +116,10 @@ impl Lifeline {
                 }
                 _ => self.tell_clock(&heard),
             }
-            let Some(heard) = heard else { continue };
+            let Some(heard) = heard else {
+                self.attendance.ping();
+                continue;
+            };
             match heard {
                 Heard::Death(rank) => self.each(rank, |transport, rank| transport.note_far_death(rank)),
                 Heard::Failed(error) => {
