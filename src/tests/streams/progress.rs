@@ -46,14 +46,14 @@ fn threads_wait_for_streams_that_wait_for_each_other() {
             std::thread::scope(|scope| {
                 let wait = |stream| scope.spawn(move || stream_synchronize(Some(stream)).unwrap());
                 let order = if rank == 0 { [first, second] } else { [second, first] };
-                order.map(wait).map(|thread| thread.join().unwrap());
+                order.map(wait).into_iter().for_each(|thread| thread.join().unwrap());
             });
             for (data, expected) in data.iter().zip([2 * round + 1, 1]) {
                 assert!(data.iter().all(|&x| x == expected), "round {round}");
             }
         }
         comm::event_destroy(event).unwrap();
-        [first, second].map(|stream| stream_destroy(stream).unwrap());
+        [first, second].into_iter().for_each(|stream| stream_destroy(stream).unwrap());
         comm::destroy(other).unwrap();
     });
 }
