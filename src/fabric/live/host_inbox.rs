@@ -40,13 +40,9 @@ impl Inbox {
         }
     }
 
-    /// Returns a host's message of this number; forgets those before it.
-    fn take(&mut self, host: Rank, number: u64) -> Option<Vec<u8>> {
-        // BOUND: what is kept.
-        while let Some((&at, _)) = self.kept.range((host, 0)..(host, number)).next() {
-            self.kept.remove(&at);
-        }
-        self.kept.remove(&(host, number))
+    /// Forgets a host's messages before this number.
+    fn forget_before(&mut self, host: Rank, number: u64) {
+        self.kept.retain(|&(of, at), _| of != host || at >= number);
     }
 }
 
@@ -60,17 +56,15 @@ impl Participant {
             loop {
                 let now = word.load(Ordering::Acquire);
                 let number = now / 2 + 1;
-                let Some(bytes) = inbox.take(host, number) else { break };
+                inbox.forget_before(host, number);
+                if now % 2 == 1 || !inbox.kept.contains_key(&(host, number)) {
+                    break;
+                }
                 // ORDER: partner of the store below, so what a message has changed is seen by who takes in the next.
-                if now % 2 == 1
-                    || word.compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Acquire).is_err()
-                {
-                    inbox.kept.insert((host, number), bytes);
-                    if now % 2 == 1 {
-                        break;
-                    }
+                if word.compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
                     continue;
                 }
+                let bytes = inbox.kept.remove(&(host, number)).unwrap_or_default();
                 self.take_in(hosts, &bytes);
                 word.store(now + 2, Ordering::Release);
             }
