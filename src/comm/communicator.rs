@@ -355,7 +355,7 @@ impl CommCore {
             Collective::AlltoAll | Collective::Scatter => self.nranks() as usize,
             _ => 1,
         };
-        self.transport.single_copy().serves(collective, checked.input.bytes() / blocks)
+        self.transport.single_copy().serves(collective, self.nranks(), checked.input.bytes() / blocks)
     }
 
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.

@@ -21,8 +21,7 @@ const READ_BY_ALL: usize = 128 << 10;
 /// Tells whether the data of a call come with the arrivals: whether they fit, and no program is faster (docs/decisions/0032).
 /// `single_copy`: whether ranks read each other's private buffers.
 pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, single_copy: SingleCopy) -> bool {
-    let divided = matches!(collective, Collective::AlltoAll | Collective::Gather | Collective::Scatter);
-    if divided && single_copy.serves(collective, block_bytes) {
+    if single_copy.precedes_arrivals(collective, nranks, block_bytes) {
         return false;
     }
     let n = nranks as usize;

@@ -102,7 +102,7 @@ pub struct Life {
     pub failed_seq: AtomicU64,
     /// 1 + the core on which it was when it last told; 0: it has not told yet.
     pub core: AtomicU32,
-    /// Whether it reads the others' private memory (`transport::single_copy::SingleCopy`).
+    /// How it may reach the others' private memory, and what cores it has (`transport::single_copy::SingleCopy`).
     pub reads: AtomicU32,
     /// The ranks that it leaves out of a new communicator, and where that lies (`comm::join::shrink`).
     pub shrink: [AtomicU64; 2],

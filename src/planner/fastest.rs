@@ -7,18 +7,25 @@ use crate::types::Collective;
 /// Bytes of all ranks' inputs up to which one rank folds them alone.
 const FOLDED_AT_ONCE: usize = 128 << 10;
 
+/// The same for more than two ranks on cores of their own: each folds what it fetches from the others' caches, and all do so at once.
+const FOLDED_BY_ALL: usize = 20 << 10;
+/// Bytes of all ranks' inputs from which on more than three ranks on cores of their own reduce in a tree.
+const FOLDED_IN_A_TREE: u64 = 64 << 10;
+
 /// Bytes up to which a rank sends its input to each rank of another host, in one exchange. More bytes cross once between two hosts: what
 /// the ranks of a host have combined, or all of them want.
 const CROSSES_OFTEN: u64 = 4 << 10;
 /// Bytes from which on a chain through all hosts is not slower than a tree, and its first host sends them once.
 const CHAIN_FROM: u64 = 1 << 20;
 
-/// Returns the native table: what was fastest where it was measured (bench/records), best first.
-pub(super) fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
+/// Returns the native table: what was fastest where it was measured (bench/records), best first. `own_cores`: each rank has a core
+/// of its own.
+pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static [&'static str] {
     use Collective::*;
     let (n, largest) = (view.nranks as usize, largest_payload(view.nranks as usize));
     let small = match view.collective {
         AlltoAll => bytes <= largest as u64,
+        AllReduce if own_cores && n > 2 => bytes <= (FOLDED_BY_ALL / n) as u64,
         // All ranks, or the root, fold the inputs of all.
         _ => bytes <= (FOLDED_AT_ONCE / n.max(1)).clamp(largest.min(8 << 10), largest) as u64,
     };
@@ -39,9 +46,33 @@ pub(super) fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
         // The second where the first is forbidden.
         AllReduce if small => &["one_shot", "two_shot"],
         // The root reads n - 1 inputs; divided, each rank stages, folds and passes on: as much work at three ranks, more below.
+        Reduce if own_cores && n > 3 && bytes * n as u64 >= FOLDED_IN_A_TREE => &["tree", "two_shot"],
         Reduce if !small && n <= 3 => &["one_shot", "two_shot"],
         AllReduce | Reduce if !small => &["two_shot", "one_shot"],
         AlltoAll if !small => &["pairwise", "one_shot"],
         _ => &["one_shot"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_with_cores_of_their_own_divide_the_work_earlier() {
+        for (collective, nranks, bytes, names) in [
+            (Collective::AllReduce, 2, 16 << 10, ["one_shot", "one_shot"]),
+            (Collective::AllReduce, 4, 4 << 10, ["one_shot", "one_shot"]),
+            (Collective::AllReduce, 4, 8 << 10, ["one_shot", "two_shot"]),
+            (Collective::AllReduce, 16, 2 << 10, ["one_shot", "two_shot"]),
+            (Collective::Reduce, 3, 64 << 10, ["one_shot", "one_shot"]),
+            (Collective::Reduce, 4, 8 << 10, ["one_shot", "one_shot"]),
+            (Collective::Reduce, 4, 64 << 10, ["two_shot", "tree"]),
+            (Collective::Reduce, 16, 4 << 10, ["one_shot", "tree"]),
+        ] {
+            let view = RankView::flat(collective, 0, nranks, 0);
+            let both = [false, true].map(|own_cores| fastest(&view, bytes, own_cores)[0]);
+            assert_eq!(both, names, "{collective} of {bytes} bytes, {nranks} ranks");
+        }
     }
 }

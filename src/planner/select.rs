@@ -50,6 +50,8 @@ pub struct Selection {
     most_broadcast: Option<u64>,
     /// The host's, the same on all ranks.
     profile: Option<Arc<HostProfile>>,
+    /// Whether each rank has a core of its own, as far as is known.
+    own_cores: bool,
 }
 
 /// The reason for which an algorithm was chosen, for logs and `penny plan`.
@@ -95,7 +97,7 @@ impl Selection {
             parse_entry(entry, &mut rules)
                 .map_err(|what| Error::argument(format!("PENNY_ALGO `{entry}`: {what}")))?;
         }
-        Ok(Selection { rules, reproducible, most_broadcast: None, profile: None })
+        Ok(Selection { rules, reproducible, most_broadcast: None, profile: None, own_cores: false })
     }
 
     /// Returns the same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
@@ -140,6 +142,11 @@ impl Selection {
         Selection { profile, ..self }
     }
 
+    /// Returns the same for ranks of which each has a core of its own, or not.
+    pub fn with_own_cores(self, own_cores: bool) -> Selection {
+        Selection { own_cores, ..self }
+    }
+
     /// Returns the host profile.
     pub fn profile(&self) -> Option<&Arc<HostProfile>> {
         self.profile.as_ref()
@@ -171,7 +178,7 @@ impl Selection {
         if let Some(algorithm) = profile.filter(|&m| !forbidden(m) && self.can_serve(m, view).is_ok()) {
             return Ok((algorithm, Why::Profile));
         }
-        let preferred = fastest(view, bytes).iter().map(|name| algorithms::index(name));
+        let preferred = fastest(view, bytes, self.own_cores).iter().map(|name| algorithms::index(name));
         preferred
             .chain(0..algorithms::ALL.len())
             .find(|&m| !forbidden(m) && self.can_serve(m, view).is_ok())

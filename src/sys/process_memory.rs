@@ -7,10 +7,12 @@ use std::sync::OnceLock;
 
 /// Bytes that are read to find out how long the kernel takes.
 const TRIED: usize = 64 << 10;
-/// The longest that this may take, in nanoseconds, with all of them in the cache (docs/decisions/0025).
+/// The longest that this may take to be quick, in nanoseconds, with all of them in the cache (docs/decisions/0025).
 const QUICK_NS: u64 = 4_000;
-/// How often it is tried; the best counts.
-const TRIALS: usize = 8;
+/// The longest that this may take not to be slow, in times of a plain copy of as many bytes (docs/decisions/0033).
+const MOST_COPIES: u64 = 3;
+/// How often it is tried at most; the best counts. A processor that has just begun to work may be slow for some.
+const TRIALS: usize = 32;
 
 fn parts(at: usize, bytes: usize) -> libc::iovec {
     libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes }
@@ -46,22 +48,43 @@ pub fn may_read(pid: u32) -> bool {
     read >= 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Tells whether such a read takes little more than the copy itself. It is measured once, on this process's own memory.
-pub fn is_quick() -> bool {
-    static QUICK: OnceLock<bool> = OnceLock::new();
-    *QUICK.get_or_init(|| {
+/// What a read of another process's memory costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// Little more than the copy itself.
+    Quick,
+    /// Some times a copy: worth it where the copy into shared memory would keep others waiting.
+    Steady,
+    /// More, or the kernel refuses.
+    Slow,
+}
+
+/// Returns what such a read costs. It is measured once, on this process's own memory, beside a plain copy.
+pub fn speed() -> Speed {
+    static SPEED: OnceLock<Speed> = OnceLock::new();
+    *SPEED.get_or_init(|| {
         let (from, mut to) = (vec![1u8; TRIED], vec![2u8; TRIED]);
-        let mut best = u64::MAX;
+        let (mut best, mut plain) = (u64::MAX, u64::MAX);
         for _ in 0..TRIALS {
             let start = clock::now_ns();
             // SAFETY: `to` is that long.
             let read = unsafe { read(std::process::id(), from.as_ptr() as u64, to.as_mut_ptr(), TRIED) };
             best = best.min(clock::now_ns() - start);
             if read.is_err() || black_box(&to)[TRIED - 1] != 1 {
-                return false;
+                return Speed::Slow;
+            }
+            let start = clock::now_ns();
+            black_box(&mut to).copy_from_slice(black_box(&from));
+            plain = plain.min(clock::now_ns() - start);
+            if best <= QUICK_NS {
+                break;
             }
         }
-        best <= QUICK_NS
+        match best {
+            ..=QUICK_NS => Speed::Quick,
+            _ if best <= MOST_COPIES * plain => Speed::Steady,
+            _ => Speed::Slow,
+        }
     })
 }
 

@@ -5,61 +5,93 @@
 
 use super::Transport;
 use crate::error::{Error, Result};
+use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
-use crate::sys::process_memory;
+use crate::sys::process_memory::{self, Speed};
 use crate::types::{Collective, Rank};
 use std::time::Duration;
 
-/// Whether ranks read each other's private buffers. `Life::reads` holds a rank's own answer; the least of all counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum SingleCopy {
-    /// Some rank does not.
-    Never = 0,
-    /// All do, but ranks share cores.
-    Crowded = 1,
-    /// All do, each on a core of its own.
-    Roomy = 2,
-}
+/// Whether ranks read each other's private buffers, and where that is worth it. `Life::reads` holds what a rank says of itself; what
+/// all have said counts. The default: no rank reads another's memory, and nothing is known of their cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SingleCopy(u32);
 
 /// How long a rank looks for the reason why another's memory could not be read.
 const LOOKS: u32 = 2_000;
 const LOOK: Duration = Duration::from_millis(1);
 
+/// The most ranks that read one root's memory at once: more wait for each other in the kernel, and the root alone is quicker.
+const READERS_OF_ROOT: u32 = 8;
+
 impl SingleCopy {
-    /// Tells whether ranks read each other's private input in a collective with blocks of this size.
+    /// It reads the others' memory.
+    const READS: u32 = 1;
+    /// Its kernel takes little more than the copy itself.
+    const QUICK: u32 = 2;
+    /// No other rank runs on its core.
+    const OWN_CORE: u32 = 4;
+
+    /// Tells whether ranks read each other's memory.
+    pub fn reads(self) -> bool {
+        self.0 & SingleCopy::READS != 0
+    }
+
+    /// Tells whether each rank has a core of its own.
+    pub fn has_own_cores(self) -> bool {
+        self.0 & SingleCopy::OWN_CORE != 0
+    }
+
+    /// Tells whether `nranks` ranks read each other's private input in a collective with blocks of this size.
     ///
     /// Smaller blocks come with the arrivals. Of larger ones a peer writes a part to staging memory while this rank reads the
     /// part before, which is quicker than one copy by the kernel (docs/decisions/0033); a root that scatters has its own block
-    /// to copy, and in an all-to-all every rank has.
-    pub fn serves(self, collective: Collective, block_bytes: usize) -> bool {
-        let most = match collective {
-            _ if self == SingleCopy::Never => return false,
-            Collective::Gather => 512 << 10,
-            Collective::AlltoAll if self == SingleCopy::Roomy => usize::MAX,
-            Collective::AllGather | Collective::AlltoAll => 2 << 20,
-            Collective::Scatter => usize::MAX,
+    /// to copy, and in an all-to-all every rank has. Where a read takes some times a copy, it is worth it for ranks that would wait
+    /// for another's copies, each on a core of its own.
+    pub fn serves(self, collective: Collective, nranks: u32, block_bytes: usize) -> bool {
+        let (quick, own_cores) = (self.0 & SingleCopy::QUICK != 0, self.has_own_cores());
+        if !self.reads() || !(quick || own_cores) {
+            return false;
+        }
+        let is_beyond_arrivals = nranks as usize * block_bytes > largest_payload(nranks as usize);
+        let (least, most) = match collective {
+            Collective::AlltoAll if own_cores && nranks > 2 && is_beyond_arrivals => (8 << 10, usize::MAX),
+            Collective::AlltoAll if own_cores => (32 << 10, usize::MAX),
+            Collective::AlltoAll | Collective::AllGather => (32 << 10, 2 << 20),
+            Collective::Gather if quick => (32 << 10, 512 << 10),
+            Collective::Scatter if nranks <= READERS_OF_ROOT => (32 << 10, usize::MAX),
             _ => return false,
         };
-        (32 << 10..=most).contains(&block_bytes)
+        (least..=most).contains(&block_bytes)
+    }
+
+    /// Tells whether ranks read each other's input though it could come with the arrivals.
+    pub fn precedes_arrivals(self, collective: Collective, nranks: u32, block_bytes: usize) -> bool {
+        let worth = match collective {
+            Collective::AlltoAll | Collective::Gather | Collective::Scatter => true,
+            Collective::AllGather => nranks > 2 && self.has_own_cores(),
+            _ => false,
+        };
+        worth && self.serves(collective, nranks, block_bytes)
     }
 }
 
 impl Transport {
     /// Tells the others, before they count this rank as a member, whether it reads their memory.
-    /// `wanted`: the user's choice; `None`: where the kernel is quick. `roomy`: no other rank runs on this rank's core.
-    pub fn tell_single_copy(&self, wanted: Option<bool>, roomy: bool) {
+    /// `wanted`: the user's choice; `None`: where the kernel is not slow. `own_core`: no other rank runs on this rank's core.
+    pub fn tell_single_copy(&self, wanted: Option<bool>, own_core: bool) {
         let mut others = (0..self.nranks).filter(|&r| r != self.rank);
         let reads = |r| !self.is_far(r) && self.process(r).is_some_and(process_memory::may_read);
-        let wanted = || wanted.unwrap_or_else(process_memory::is_quick);
-        let reads = self.nranks > 1 && wanted() && others.all(reads);
-        let told = match (reads, roomy) {
-            (false, _) => SingleCopy::Never,
-            (true, false) => SingleCopy::Crowded,
-            (true, true) => SingleCopy::Roomy,
+        let speed = || match wanted {
+            Some(true) => Speed::Quick,
+            Some(false) => Speed::Slow,
+            None => process_memory::speed(),
         };
-        self.control.life(self.rank).reads.store(told as u32, Ordering::Relaxed);
+        let mut told = if own_core { SingleCopy::OWN_CORE } else { 0 };
+        if self.nranks > 1 && speed() != Speed::Slow && others.all(reads) {
+            told |= SingleCopy::READS | if speed() == Speed::Quick { SingleCopy::QUICK } else { 0 };
+        }
+        self.control.life(self.rank).reads.store(told, Ordering::Relaxed);
     }
 
     /// The same for a rank that has told it in the communicator that this one was made from.
@@ -72,13 +104,9 @@ impl Transport {
     #[inline]
     pub fn single_copy(&self) -> SingleCopy {
         *self.single_copy.get_or_init(|| {
-            let told = |r| match self.lines(r).life(r).reads.load(Ordering::Relaxed) {
-                _ if self.is_far(r) => SingleCopy::Never,
-                0 => SingleCopy::Never,
-                1 => SingleCopy::Crowded,
-                _ => SingleCopy::Roomy,
-            };
-            (0..self.nranks).map(told).min().unwrap_or(SingleCopy::Never)
+            let told =
+                |r| if self.is_far(r) { 0 } else { self.lines(r).life(r).reads.load(Ordering::Relaxed) };
+            SingleCopy((0..self.nranks).map(told).fold(u32::MAX, std::ops::BitAnd::bitand))
         })
     }
 
@@ -100,5 +128,47 @@ impl Transport {
              count says? PENNY_SINGLE_COPY=0 copies without the kernel",
             self.pid(rank)
         )))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use Collective::*;
+
+    const K: usize = 1 << 10;
+
+    #[test]
+    fn a_kernel_that_is_not_quick_serves_ranks_on_cores_of_their_own() {
+        let quick = SingleCopy(SingleCopy::READS | SingleCopy::QUICK | SingleCopy::OWN_CORE);
+        let steady = SingleCopy(SingleCopy::READS | SingleCopy::OWN_CORE);
+        let crowded = SingleCopy(SingleCopy::READS);
+        for (collective, nranks, block, served) in [
+            (AlltoAll, 2, 32 * K, [true, true]),
+            (AlltoAll, 2, 16 * K, [false, false]),
+            (AlltoAll, 8, 16 * K, [true, true]),
+            (AlltoAll, 8, 8 * K, [false, false]),
+            (AllGather, 4, 32 * K, [true, true]),
+            (AllGather, 4, 4096 * K, [false, false]),
+            (Gather, 4, 64 * K, [true, false]),
+            (Scatter, 8, 64 * K, [true, true]),
+            (Scatter, 9, 64 * K, [false, false]),
+            (AllReduce, 4, 64 * K, [false, false]),
+        ] {
+            let told = [quick, steady].map(|single_copy| single_copy.serves(collective, nranks, block));
+            assert_eq!(told, served, "{collective} of {nranks} ranks, {block} bytes");
+            assert!(!crowded.serves(collective, nranks, block), "{collective}");
+            assert!(!SingleCopy(SingleCopy::OWN_CORE).serves(collective, nranks, block), "{collective}");
+        }
+    }
+
+    #[test]
+    fn what_could_come_with_the_arrivals_is_read_where_that_is_quicker() {
+        let own_cores = SingleCopy(SingleCopy::READS | SingleCopy::OWN_CORE);
+        let shared_cores = SingleCopy(SingleCopy::READS | SingleCopy::QUICK);
+        assert!(own_cores.precedes_arrivals(AllGather, 4, 32 * K));
+        assert!(!own_cores.precedes_arrivals(AllGather, 2, 32 * K));
+        assert!(!shared_cores.precedes_arrivals(AllGather, 4, 32 * K));
+        assert!(shared_cores.precedes_arrivals(Scatter, 4, 32 * K));
     }
 }

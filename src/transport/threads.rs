@@ -1,6 +1,7 @@
-//! The threads that share a rank's large copies and folds: how many they are, and from which size on they help.
+//! The threads that help a rank: with large copies and folds, and with groups of large calls; how many, and from which size on.
 
 use super::Transport;
+use crate::sync::parallel_for::pool::Pool;
 use crate::sync::parallel_for::{DIVIDED_FROM, ParallelFor};
 use crate::sys::cpu;
 use crate::sys::parallel_function::ParallelFunction;
@@ -23,6 +24,8 @@ pub struct RankThreads {
     settings: ThreadSettings,
     /// `None`: the calling thread is alone.
     chosen: OnceLock<Option<ParallelFor>>,
+    /// Threads that go on with calls of other communicators, where a thread makes calls of several in a group.
+    for_groups: OnceLock<Pool>,
 }
 
 impl RankThreads {
@@ -33,7 +36,7 @@ impl RankThreads {
             None => cpu::usable_cores() == 1,
         };
         let from = if is_alone { usize::MAX } else { DIVIDED_FROM };
-        RankThreads { from, settings, chosen: OnceLock::new() }
+        RankThreads { from, settings, chosen: OnceLock::new(), for_groups: OnceLock::new() }
     }
 
     /// The calling thread alone.
@@ -71,6 +74,14 @@ impl Transport {
         (cores / sharing.max(1)).max(1)
     }
 
+    /// Returns the threads that help with a group of large calls of `comms` communicators, of which this is the first, and starts them
+    /// the first time; `None` if the calling thread is to be alone.
+    pub fn threads_for_group(&self, comms: usize) -> Option<&Pool> {
+        let helpers = comms.min(self.cores_here() as usize).saturating_sub(1);
+        let may_help = helpers > 0 && self.threads.from != usize::MAX;
+        may_help.then(|| self.threads.for_groups.get_or_init(|| Pool::new("penny-group", helpers as u32)))
+    }
+
     /// Tells whether the program's function has left out a part of a copy: then this rank's data are not complete.
     pub fn threads_have_failed(&self) -> bool {
         self.threads.chosen.get().is_some_and(|chosen| chosen.as_ref().is_some_and(ParallelFor::has_failed))
@@ -81,5 +92,6 @@ impl Transport {
         if let Some(Some(chosen)) = self.threads.chosen.get() {
             chosen.end();
         }
+        self.threads.for_groups.get().into_iter().for_each(Pool::end);
     }
 }

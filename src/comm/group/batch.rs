@@ -241,10 +241,23 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
     shares
 }
 
+/// The bytes of a block from which on a call is worth a second thread.
+pub(in crate::comm) const HEAVY: usize = 32 << 10;
+/// The most bytes of all shares that one thread has in its core's cache: others would fetch them from there first (docs/decisions/0036).
+const FOR_ONE_CORE: usize = 128 << 10;
+
 fn run(batch: Batch, entry: Entry) -> Result<()> {
     let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
     if several && !batch.is_timed() {
-        return batch.polled(entry).run();
+        let bytes = batch.bytes();
+        let mut polled = batch.polled(entry);
+        let is_heavy = bytes >= HEAVY && bytes.saturating_mul(polled.shares.len()) > FOR_ONE_CORE;
+        let first = registry::shared(polled.shares[0].handle()).ok().filter(|_| is_heavy);
+        let helpers = first.as_ref().and_then(|comm| comm.transport.threads_for_group(polled.shares.len()));
+        return match helpers {
+            Some(helpers) => polled.run_with(helpers),
+            None => polled.run(),
+        };
     }
     let mut shares = divide(batch.calls);
     // One communicator alone is the caller's own activity; the common case.

@@ -25,12 +25,12 @@ use std::time::Duration;
 
 /// A batch of calls that have begun or are about to.
 pub(in crate::comm) struct PolledBatch {
-    shares: Vec<PolledShare>,
-    entry: Entry,
+    pub(super) shares: Vec<PolledShare>,
+    pub(super) entry: Entry,
 }
 
 /// One communicator's calls.
-struct PolledShare {
+pub(super) struct PolledShare {
     share: Share,
     /// They are one group.
     grouped: bool,
@@ -58,7 +58,7 @@ enum Stage {
 }
 
 /// The sleep of a thread that polls several communicators, of which it hears only one's bell.
-const SHORT_NAP: Duration = Duration::from_micros(200);
+pub(super) const SHORT_NAP: Duration = Duration::from_micros(200);
 
 impl PolledBatch {
     pub(super) fn new(shares: Vec<Share>, grouped: bool, entry: Entry) -> PolledBatch {
@@ -95,7 +95,7 @@ impl PolledBatch {
         while !self.poll() {
             let Some((transport, nap)) = self.bell() else { continue };
             let waited = transport.wait_polling(nap.unwrap_or(NAP), || self.poll());
-            let awaits_turns = self.shares.iter().any(|share| matches!(share.stage, Stage::Outside));
+            let awaits_turns = self.shares.iter().any(PolledShare::is_outside);
             let waited = match awaits_turns {
                 true => registry::unless_interrupted(waited),
                 false => waited.map_err(Error::from),
@@ -117,7 +117,7 @@ impl PolledBatch {
     }
 
     /// Lets the communicators go and fails the calls: nobody polls them any more.
-    fn give_up(&mut self, error: &Error) {
+    pub(super) fn give_up(&mut self, error: &Error) {
         self.shares.iter_mut().for_each(|share| share.give_up(error));
     }
 }
@@ -129,12 +129,17 @@ impl Drop for PolledBatch {
 }
 
 impl PolledShare {
-    fn handle(&self) -> CommHandle {
+    pub(super) fn handle(&self) -> CommHandle {
         self.share.handle
     }
 
+    /// Tells whether it has not entered its communicator yet.
+    pub(super) fn is_outside(&self) -> bool {
+        matches!(self.stage, Stage::Outside)
+    }
+
     /// Goes on; returns whether the share is over.
-    fn poll(&mut self, entry: Entry) -> bool {
+    pub(super) fn poll(&mut self, entry: Entry) -> bool {
         if let Stage::Over = self.stage {
             return true;
         }

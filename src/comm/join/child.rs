@@ -91,7 +91,9 @@ impl ChildEntrance<'_> {
             transport.fail(JOINING);
         })?;
         die_point!(89 "attach_all");
-        let planner = Planner::new(rank, nranks, settings.selection.with_profile(parent.planner.profile()));
+        let own_cores = transport.single_copy().has_own_cores();
+        let selection = settings.selection.with_profile(parent.planner.profile()).with_own_cores(own_cores);
+        let planner = Planner::new(rank, nranks, selection);
         let planner = planner.on_hosts(transport.host_numbers());
         let planner = declared::planner(planner, &transport, placement.as_ref());
         let origin = Origin {

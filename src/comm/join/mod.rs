@@ -141,7 +141,8 @@ fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) ->
             return Err(e);
         }
     };
-    let selection = settings.selection.with_profile(profile.map(Arc::new));
+    let own_cores = transport.single_copy().has_own_cores();
+    let selection = settings.selection.with_profile(profile.map(Arc::new)).with_own_cores(own_cores);
     let planner = Planner::new(rank, nranks, selection).on_hosts(transport.host_numbers());
     let planner = declared::planner(planner, &transport, placement.as_ref());
     let world = (0..nranks).collect();

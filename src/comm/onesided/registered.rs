@@ -65,8 +65,8 @@ mod tests {
     use crate::comm::{self, CommHandle};
     use crate::memory::registered::{self, RegisterOutcome};
     use crate::memory::view::Address;
+    use crate::sys::process_memory::{self, Speed};
     use crate::transport::arrival::Offer;
-    use crate::transport::single_copy::SingleCopy;
     use crate::types::{Collective, DataType, RedOp};
 
     #[allow(unsafe_code)]
@@ -119,9 +119,8 @@ mod tests {
         }
         let comms = comm::init_all(2).unwrap();
         let quick =
-            crate::comm::registry::enter(comms[0], |c| Ok(c.transport.single_copy() != SingleCopy::Never))
-                .unwrap();
-        assert_eq!(quick, crate::sys::process_memory::is_quick());
+            crate::comm::registry::enter(comms[0], |c| Ok(c.transport.single_copy().reads())).unwrap();
+        assert_eq!(quick, process_memory::speed() != Speed::Slow);
         let (input, output) = (vec![1f32; 50_000], vec![0f32; 50_000]);
         let to_all = |count| Call { collective: Collective::AlltoAll, count, ..all_reduce(&input, &output) };
         assert_eq!(offer(comms[0], &to_all(25_000)).private, quick);

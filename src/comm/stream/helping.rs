@@ -21,8 +21,6 @@ use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::{clock, cpu};
 use std::thread::Thread;
 
-/// The bytes of a block from which on a call is worth a second thread.
-pub(super) const HEAVY: usize = 32 << 10;
 /// A helper leaves when nothing has been over for so long.
 const PATIENCE_NS: u64 = 500_000;
 /// Looks in vain between two times that a helper looks at other streams and the clock.

@@ -34,7 +34,7 @@ pub(super) use at_once::{make_at_once, make_group_at_once};
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
 pub(super) use turn::refuse_worker;
 
-use super::group::batch::{Batch, Queued};
+use super::group::batch::{Batch, HEAVY, Queued};
 use super::progress::{self, Drivable, drive_polled, note_poll};
 use super::recorder;
 use super::registry;
@@ -257,7 +257,7 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
     let parts = parts::parts(calls.collect());
-    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= helping::HEAVY);
+    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),
         false => Vec::new(),

@@ -2,10 +2,9 @@
 
 use super::event::Point;
 use super::failures::Failures;
-use super::helping::HEAVY;
 use super::turn;
 use crate::comm::calls::collective::Call;
-use crate::comm::group::batch::Batch;
+use crate::comm::group::batch::{Batch, HEAVY};
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::Awaits;
 use crate::comm::registry::{self, Entry};

@@ -12,7 +12,7 @@
 //! wait for a thread that comes late: the others have done its pieces.
 
 mod by_function;
-mod pool;
+pub mod pool;
 
 use super::lent::{Lent, LentBody};
 use super::prim::{AtomicBool, AtomicU32, Ordering};
@@ -27,6 +27,8 @@ use pool::Pool;
 const LEAST_PIECE: usize = 32 << 10;
 /// The size from which on there are two pieces.
 pub const DIVIDED_FROM: usize = 2 * LEAST_PIECE;
+/// How the names of the helper threads begin.
+const COPIES: &str = "penny-copy";
 /// Pieces for each thread, where threads take the next one when they have done one.
 const PIECES_A_THREAD: u32 = 4;
 
@@ -49,7 +51,9 @@ impl ParallelFor {
     pub fn new(rank: Rank, threads: u32, function: Option<ParallelFunction>) -> ParallelFor {
         let runner = match function {
             Some(function) => Runner::Function(function),
-            None => openmp::find().map_or_else(|| Runner::Pool(Pool::new(threads - 1)), Runner::OpenMp),
+            None => {
+                openmp::find().map_or_else(|| Runner::Pool(Pool::new(COPIES, threads - 1)), Runner::OpenMp)
+            }
         };
         let made = ParallelFor { rank, threads, runner, has_failed: AtomicBool::new(false) };
         log::info(rank, format_args!("large copies are divided over {threads} threads by {}", made.runner()));
@@ -59,7 +63,7 @@ impl ParallelFor {
     /// The same with helper threads, whatever the process has loaded.
     #[cfg(any(test, feature = "internals"))]
     pub fn with_helpers(threads: u32) -> ParallelFor {
-        let runner = Runner::Pool(Pool::new(threads - 1));
+        let runner = Runner::Pool(Pool::new(COPIES, threads - 1));
         ParallelFor { rank: 0, threads, runner, has_failed: AtomicBool::new(false) }
     }
 

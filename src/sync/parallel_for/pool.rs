@@ -1,4 +1,4 @@
-//! Helper threads of one communicator, which sleep when there is no loop.
+//! Helper threads of one communicator, which sleep when nothing is lent to them.
 
 use crate::sync::event_count::EventCount;
 use crate::sync::lent::Lent;
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 /// Looks for the next loop before a helper sleeps, with a yield after each: a call has one slice after another.
 const LOOKS: u32 = 256;
 
-/// The threads, and the loop that they are to help with.
+/// The threads, and the function that they are to help with.
 pub struct Pool {
     shared: Arc<Posted>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -19,7 +19,7 @@ pub struct Pool {
     generation: u32,
 }
 
-/// The newest loop.
+/// The newest function.
 #[derive(Default)]
 struct Posted {
     /// How many have been posted.
@@ -29,14 +29,14 @@ struct Posted {
 }
 
 impl Pool {
-    /// Starts `threads` threads, or as many as the system allows.
-    pub fn new(threads: u32) -> Pool {
+    /// Starts `threads` threads, or as many as the system allows. `name`: how their names begin.
+    pub fn new(name: &str, threads: u32) -> Pool {
         static MADE: AtomicU64 = AtomicU64::new(0);
         fork::watch();
         let shared = Arc::<Posted>::default();
         let start = |_| {
             let (theirs, number) = (shared.clone(), MADE.fetch_add(1, Ordering::Relaxed) % 1000);
-            background::spawn(&format!("penny-copy-{number}"), move || theirs.help()).ok()
+            background::spawn(&format!("{name}-{number}"), move || theirs.help()).ok()
         };
         let threads = Mutex::new((0..threads).map_while(start).collect());
         Pool { shared, threads, generation: fork::generation() }

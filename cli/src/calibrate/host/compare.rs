@@ -10,6 +10,8 @@ use penny::internals::planner::select::Selection;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::RankView;
 
+use crate::launch::bind;
+
 use super::price::{HostModel, LinkedPrograms};
 use super::probe::median;
 use super::timed::{Rounds, TimedCall};
@@ -30,7 +32,9 @@ pub fn collectives() -> impl Iterator<Item = Collective> {
 
 /// Returns the index of the algorithm that the table takes for a call.
 pub fn of_table(view: &RankView, bytes: u64) -> usize {
-    Selection::default().choose(view, bytes).map_or(0, |(algorithm, _)| algorithm)
+    let own_cores = view.nranks as usize <= bind::cores().map_or(1, |cores| cores.len());
+    let selection = Selection::default().with_own_cores(own_cores);
+    selection.choose(view, bytes).map_or(0, |(algorithm, _)| algorithm)
 }
 
 /// A call: the number of ranks, the collective, and the index of the size in [`SIZES`].

@@ -69,7 +69,7 @@ impl HostModel {
         let LinkedPrograms { view, algorithm, programs } = of;
         let block = block_bytes(view.collective, view.nranks, bytes);
         if algorithm.name == "one_shot"
-            && direct::fits(view.collective, view.nranks, block as usize, SingleCopy::Never)
+            && direct::fits(view.collective, view.nranks, block as usize, SingleCopy::default())
         {
             return Ok(self.direct(view, block));
         }
