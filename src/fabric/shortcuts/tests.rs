@@ -4,8 +4,8 @@ use super::*;
 use crate::algorithms::{self, ALL};
 use crate::fabric::tests::machines::{Wiring, machine, plain};
 use crate::fabric::{PricedCall, engine};
-use crate::plan::{RankView, Shape};
-use crate::topology::{self, Class};
+use crate::plan::{Lane, RankView, Shape};
+use crate::topology::{self, Class, PortId, Routes};
 use crate::types::Collective;
 use proptest::prelude::*;
 
@@ -236,6 +236,67 @@ fn one_late_rank_ends_the_symmetry() {
         assert_all_ways_agree(&network, "ring", &view, &ask);
         assert_eq!(price(&network, &ask).unwrap().1.simulated, simulated);
     }
+}
+
+/// Two rings of 24 ranks, lanes 0 and 1, in the same direction. On its way from rank 0 lane 1 goes through a slow port of its own, then
+/// through the port with which lane 0 begins.
+struct TwoRings;
+
+impl Routes for TwoRings {
+    fn route(
+        &self,
+        from: Rank,
+        _: Rank,
+        lane: Lane,
+        ports: &mut Vec<PortId>,
+    ) -> std::result::Result<(), String> {
+        match (from, lane) {
+            (0, 0) => ports.extend([0, 1]),
+            (0, _) => ports.extend([2, 0, 3]),
+            _ => ports.push(4 + 2 * from + u32::from(lane)),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_lane_that_falls_behind_unseen_is_no_period() {
+    // Lane 1 leaves its slow port every 100 ns and takes the shared one for 40 ns, just before lane 0's next message is there, which
+    // is ready every 100 ns, too. But lane 0 takes 101 ns to feed one. For 35 rounds this only shortens its wait for the port, and
+    // nothing but how long the lane is taken tells one round from the next; after that the lane is the slowest of all.
+    const N: u32 = 24;
+    let class = |rate, latency_ps| Class { rate, latency_ps, ..plain() };
+    let shared = Class { lane_rate: 9_900_990_099, store_and_forward: true, ..class(25_000_000_000, 1000) };
+    let classes = vec![
+        shared,
+        class(u64::MAX, 2_262_011),
+        class(10_000_000_000, 56_000),
+        class(u64::MAX, 2_153_000),
+        class(u64::MAX, 43),
+        class(u64::MAX, 0),
+    ];
+    let mut network = machine(Wiring::Switch, N + 3, classes);
+    let ports = std::sync::Arc::make_mut(&mut network.ports);
+    ports.iter_mut().zip(0..).for_each(|(port, at)| port.class = if at < 4 { at } else { 4 + at % 2 });
+    network.routes = std::sync::Arc::new(TwoRings);
+    let view = RankView::flat(Collective::AllReduce, 0, N, 0);
+    let order: Vec<Rank> = (0..N).collect();
+    let cycles = Cycles::new(&view, vec![order.clone(), order]).unwrap();
+    // Each rank enters when its message is to be at rank 0 in turn.
+    let entry_ps: Vec<u64> = (0..N).map(|rank| u64::from((N - rank) % N) * (100_000 - 43)).collect();
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places(N),
+        count: u64::from(cycles.parts()) * 1000,
+        size: 1,
+        slice_bytes: 0,
+        entry_ps: &entry_ps,
+    };
+    let ways = Ways::of(&network, &ask).unwrap();
+    let links = Links::new(&network, &ask, &ways, &fold::unfolded(&network, &ways)).unwrap();
+    let all = events::run(&links, &entry_ps, None).unwrap().unwrap();
+    let watched = events::run(&links, &entry_ps, Some(PeriodFinder::new())).unwrap().unwrap();
+    assert_eq!((watched.exit_ps, watched.counters), (all.exit_ps, all.counters));
 }
 
 fn any_class() -> impl Strategy<Value = Class> {
