@@ -67,7 +67,7 @@
 //!     api  ffi  sim                       | programs call these: the safe front, the C interface, prices of plans
 //!     comm                                | a communicator: its ranks, calls, groups, streams, abort, errors
 //!     planner  exec  onesided  mailbox    | choosing a plan; running it; puts and signals; messages
-//!     algorithms  timing                  | each rank's steps, as pure functions; the time that calls take
+//!     algorithms  timing  recorder        | each rank's steps, as pure functions; the time that calls take; the record of a program's calls
 //!     fabric  transport                   | plans and messages on declared links; peers, their progress and their states
 //!     topology  bootstrap  handle         | declared machines; how ranks meet; what programs hold for objects
 //!     plan  kernels                       | the steps as data: proved, printed, linked; folds and copies
@@ -194,6 +194,7 @@ mod fabric;
 mod mailbox;
 mod onesided;
 mod plan;
+mod recorder;
 mod timing;
 mod transport;
 // Memory and words.

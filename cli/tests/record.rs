@@ -90,6 +90,37 @@ fn the_calls_of_four_ranks_become_a_workload_in_both_forms() {
     );
 }
 
+/// Two nodes of two mailboxes: unlike links, a launch that puts do not pay, messages that threads get in turn.
+const MACHINE: &str = "name = \"m\"\nslice = \"0\"\nlaunch = \"3us\"\n[mailbox]\nthreads = 16\ncores = 2\ncycle = \"4.762ns\"\n\
+                       [class.w]\nbw = \"7GB/s\"\nlat = \"411ns\"\npost = \"90ns\"\n[class.n]\nbw = \"3GB/s\"\nlat = \"1.7us\"\n\
+                       mtu = \"1500B\"\nhdr = \"38B\"\n[nodes]\nplaces = 2\nnodes = 2\ninside = \"w\"\nnic = \"n\"\n";
+
+#[test]
+fn one_sided_access_and_mailboxes_cost_in_a_workload_what_they_cost_ranks_that_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    std::fs::write(folder.path().join("m.toml"), MACHINE).unwrap();
+    compiler::program(&root().join("cli/tests/fixtures/one_sided_program.c"), &program);
+    let run = ["run", "-n", "4", "--fabric", "m.toml", "./program"];
+    let live = penny(&run, folder.path());
+    assert!(live.status.success(), "{}", text(&live.stderr));
+    let clocks: Vec<u64> = text(&live.stdout).lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(clocks.len(), 4, "{}", text(&live.stdout));
+    for form in [&["--json"][..], &[]] {
+        let record = [&["record", "-o", "step", "-n", "4"], form, &["./program"]].concat();
+        let recorded = penny(&record, folder.path());
+        assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+        let file = if form.is_empty() { "step.0.et" } else { "step.0.json" };
+        let sim = ["sim", "--workload", file, "--fabric", "m.toml", "--compute", "scale=0", "--json"];
+        let priced = penny(&sim, folder.path());
+        assert!(priced.status.success(), "{}", text(&priced.stderr));
+        let row: Value = serde_json::from_str(text(&priced.stdout).trim()).unwrap();
+        let ps = |which: &str| (row["total_us"][which].as_f64().unwrap() * 1e6).round() as u64;
+        let range = [clocks.iter().min().copied(), clocks.iter().max().copied()];
+        assert_eq!([Some(ps("min")), Some(ps("max"))], range, "{form:?}: {clocks:?}");
+    }
+}
+
 #[test]
 fn programs_that_fail_or_record_nothing_leave_no_workload() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
+use crate::recorder;
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -28,6 +29,7 @@ pub enum Rest {
 impl Mailboxes {
     /// Waits until something that is wanted is so; what is: (can send, can receive).
     pub fn wait_until(&self, thread: i32, want: Want) -> Result<(bool, bool)> {
+        let _recorded = recorder::record(|d| self.describe_receipt(d, thread, 0));
         let dest = want.send.map(|dest| self.dest(dest)).transpose()?.map(|(dest, _)| dest);
         if dest.is_none() && !want.recv {
             return Err(Error::argument(
@@ -74,6 +76,7 @@ impl Mailboxes {
     /// Waits until there is a message for this thread, or until all threads of all mailboxes are idle and no message is
     /// in flight or unfreed. An idle thread must have freed its messages.
     pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
+        let _recorded = recorder::record(|d| self.describe_receipt(d, thread, 0));
         let (thread, guard) = self.sit(thread)?;
         let holding = guard.holding();
         if holding > 0 {

@@ -8,6 +8,7 @@ use super::send::{Letter, check_mask};
 use super::set::Mailboxes;
 use crate::error::{Error, Result};
 use crate::handle::{Handle, KeyKind};
+use crate::recorder;
 use crate::sync::lock::RwLock;
 use crate::types::Rank;
 use std::sync::Arc;
@@ -110,6 +111,8 @@ impl Mailboxes {
     /// until then no receiver gets the message.
     pub fn key_send(&self, key: KeyId, send_slot: usize) -> Result<()> {
         let route = self.keys.get(key)?;
+        let copies = || route.iter().map(|(dest, entry)| (*dest, entry.mask)).collect::<Vec<_>>();
+        let _recorded = recorder::record(|d| self.describe_message(d, send_slot, &copies()));
         let (thread, guard) = self.sit(self.sender(send_slot)?)?;
         let flits = guard.flits();
         let letter = |entry: &KeyEntry| Letter { thread, flits, local_key: entry.local_key };

@@ -43,6 +43,7 @@ mod models;
 mod planted;
 mod queues;
 mod receive;
+mod recorded;
 mod send;
 mod set;
 mod slots;

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::FLIT;
 use crate::memory::view::Payload;
+use crate::recorder::{self, Recorded};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -28,6 +29,7 @@ impl Mailboxes {
     /// Receives the oldest message for a thread. Waits until there is one.
     #[inline]
     pub fn recv(&self, thread: i32) -> Result<Message> {
+        let _recorded = recorder::record(|d| self.describe_receipt(d, thread, 1));
         let (thread, guard) = self.sit(thread)?;
         let (words, position) = (self.mine().words(), guard.position());
         let mut head = words.head(thread, position);
@@ -45,6 +47,16 @@ impl Mailboxes {
     /// Receives the oldest message for a thread, if there is one.
     #[inline]
     pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
+        let recorded = recorder::record(|d| self.describe_receipt(d, thread, 1));
+        let found = self.receive_or_leave(thread);
+        if !matches!(found, Ok(Some(_))) {
+            recorded.into_iter().for_each(Recorded::forget);
+        }
+        found
+    }
+
+    #[inline]
+    fn receive_or_leave(&self, thread: i32) -> Result<Option<Message>> {
         let (thread, guard) = self.sit(thread)?;
         self.transport.poll_far();
         match self.mine().words().head(thread, guard.position()) {

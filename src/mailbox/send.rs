@@ -4,6 +4,7 @@ use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::{FLIT, MailboxShape};
+use crate::recorder::{self, Recorded};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -21,6 +22,7 @@ impl Mailboxes {
     /// mailbox is full. The send slot may be written again when this returns.
     #[inline]
     pub fn multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_message(d, send_slot, &[(dest as Rank, mask)]));
         let thread = self.sender(send_slot)?;
         let (dest, shape) = self.dest(dest)?;
         check_mask(dest, shape, mask)?;
@@ -40,6 +42,16 @@ impl Mailboxes {
     /// other threads to make progress.
     #[inline]
     pub fn try_multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<bool> {
+        let recorded = recorder::record(|d| self.describe_message(d, send_slot, &[(dest as Rank, mask)]));
+        let sent = self.multicast_or_leave(dest, mask, send_slot);
+        if !matches!(sent, Ok(true)) {
+            recorded.into_iter().for_each(Recorded::forget);
+        }
+        sent
+    }
+
+    #[inline]
+    fn multicast_or_leave(&self, dest: i32, mask: u64, send_slot: usize) -> Result<bool> {
         let thread = self.sender(send_slot)?;
         let (dest, shape) = self.dest(dest)?;
         check_mask(dest, shape, mask)?;

@@ -1,10 +1,12 @@
 //! Atomic operations on words of other ranks' memory.
 
+use super::recorded::WordChange;
 use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
 use crate::memory::word::{AtomicOp, Change};
+use crate::recorder::{self, Description};
 use crate::types::{DataType, Rank};
 
 /// An atomic operation. Values are the element's bits, zero-extended.
@@ -35,6 +37,7 @@ impl SymmetricMemory {
     /// Applies the operation to a rank's word; returns its former value.
     #[inline]
     pub fn modify(&self, dest: Address, operation: &Atomic, pe: i32) -> Result<u64> {
+        let _recorded = recorder::record(|d| self.describe_atomic(d, dest, operation, pe));
         self.usable()?;
         let rank = self.peer(pe)?;
         let &Atomic { change, dtype, fetches } = operation;
@@ -74,6 +77,14 @@ impl SymmetricMemory {
             self.has_seen(dest.get(), rank)?;
         }
         Ok(before)
+    }
+
+    fn describe_atomic(&self, d: &mut Description, dest: Address, operation: &Atomic, pe: i32) {
+        let &Atomic { change: Change { op, value, .. }, dtype, fetches } = operation;
+        self.describe_put(d, pe, dtype.size(), Some(WordChange { addr: dest.get(), op, value }));
+        if fetches {
+            self.describe_answer(d, pe, dtype.size());
+        }
     }
 
     #[inline]

@@ -23,6 +23,7 @@ mod far;
 mod mesh;
 mod put;
 mod race;
+mod recorded;
 mod region;
 mod remote_copy;
 pub mod semaphore;

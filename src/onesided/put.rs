@@ -1,11 +1,14 @@
 //! Puts and gets: blocks, elements, strides, and a block with its signal.
 
 use super::race::Operation;
+use super::recorded::{WordChange, word_of};
 use super::signal::SignalOp;
 use super::symmetric_memory::{HeapPlace, SymmetricMemory};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::{Address, Payload};
+use crate::memory::word::AtomicOp;
+use crate::recorder;
 use crate::sync::prim::{Ordering, fence};
 use crate::timing::WORD;
 use crate::types::{DataType, Rank};
@@ -62,6 +65,7 @@ impl SymmetricMemory {
     /// Writes `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
     #[inline]
     pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_put(d, pe, bytes, None));
         self.usable()?;
         let rank = self.peer(pe)?;
         let (from, source) = (source.get(), given("source", source, bytes)?);
@@ -99,6 +103,7 @@ impl SymmetricMemory {
     /// Reads `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
     #[inline]
     pub fn get(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_get(d, pe, bytes));
         self.usable()?;
         let rank = self.peer(pe)?;
         let dest = given("dest", dest, bytes)?;
@@ -128,6 +133,8 @@ impl SymmetricMemory {
         op: SignalOp,
         pe: i32,
     ) -> Result<()> {
+        let word = || Some(WordChange { addr: signal.get(), op: op.as_atomic(), value });
+        let _recorded = recorder::record(|d| self.describe_put(d, pe, bytes.saturating_add(WORD), word()));
         self.usable()?;
         let rank = self.peer(pe)?;
         let (from, source) = (source.get(), given("source", source, bytes)?);
@@ -158,6 +165,8 @@ impl SymmetricMemory {
     #[inline]
     pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
         let size = dtype.size();
+        let word = || Some(WordChange { addr: dest.get(), op: AtomicOp::Set, value: word_of(value, size)? });
+        let _recorded = recorder::record(|d| self.describe_put(d, pe, size, word()));
         if size < 4 {
             return self.put(dest, value, size, pe);
         }
@@ -194,6 +203,7 @@ impl SymmetricMemory {
         let rank = self.peer(pe)?;
         given("source", source, s.count)?;
         let each = self.each(dest, source, s, dest, s.dest_stride, "dest")?;
+        let _recorded = recorder::record(|d| self.describe_put(d, pe, s.count * s.dtype.size(), None));
         let _carried = self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
         let is_far = self.transport.is_far(rank);
         for (k, (to, from)) in (1..).zip(each) {
@@ -215,6 +225,7 @@ impl SymmetricMemory {
         let rank = self.peer(pe)?;
         given("dest", dest, s.count)?;
         let each = self.each(dest, source, s, source, s.source_stride, "source")?;
+        let _recorded = recorder::record(|d| self.describe_get(d, pe, s.count * s.dtype.size()));
         self.fetch(rank, s.count * s.dtype.size())?;
         if self.transport.is_far(rank) {
             let mut pieces = Vec::with_capacity(s.count);

@@ -17,6 +17,7 @@ use super::region::HeapWord;
 use super::semaphore::{SemaphoreUnit, Semaphores};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
+use crate::recorder::{self, Recorded};
 use crate::timing::WORD;
 use crate::types::Rank;
 
@@ -61,6 +62,7 @@ impl RemoteCopy<'_> {
 
     /// Begins it. Nothing is written before all of it is known to be right.
     pub fn start(&self) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_start(d));
         self.check()?;
         let home = self.recv.of.home();
         let symmetric = home.symmetric();
@@ -114,12 +116,14 @@ impl RemoteCopy<'_> {
 
     /// Waits until the source has been read, and takes the bytes off. A copy without `send` is awaited by its other half.
     pub fn wait_send(&self) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_wait(d, [true, false]));
         self.check()?;
         self.send.map_or(Ok(()), |send| send.of.wait(send.index, self.bytes as u64))
     }
 
     /// Waits until as many bytes have come to this rank, and takes them off.
     pub fn wait_recv(&self) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_wait(d, [false, true]));
         self.check()?;
         self.recv.of.wait(self.recv.index, self.bytes as u64)
     }
@@ -133,6 +137,15 @@ impl RemoteCopy<'_> {
     /// Tells whether both amounts are there. If so they are subtracted, as by [`wait`](Self::wait); else neither
     /// changes.
     pub fn test(&self) -> Result<bool> {
+        let recorded = recorder::record(|d| self.describe_wait(d, [true, true]));
+        let found = self.test_both();
+        if !matches!(found, Ok(true)) {
+            recorded.into_iter().for_each(Recorded::forget);
+        }
+        found
+    }
+
+    fn test_both(&self) -> Result<bool> {
         self.check()?;
         self.recv.of.home().symmetric().transport().poll_far();
         let bytes = self.bytes as u64;

@@ -1,9 +1,12 @@
 //! Signals: words by which a put says that it has come.
 
+use super::recorded::WordChange;
 use super::symmetric_memory::SymmetricMemory;
 use super::wait::Comparison;
 use crate::error::Result;
 use crate::memory::view::Address;
+use crate::memory::word::AtomicOp;
+use crate::recorder;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::timing::WORD;
 
@@ -26,6 +29,14 @@ impl SignalOp {
         }
     }
 
+    /// Returns the same as an operation on any word.
+    pub(super) fn as_atomic(self) -> AtomicOp {
+        match self {
+            SignalOp::Set => AtomicOp::Set,
+            SignalOp::Add => AtomicOp::Add,
+        }
+    }
+
     /// Applies the operation to a word.
     #[inline]
     pub(super) fn apply(self, word: &AtomicU64, value: u64) {
@@ -43,6 +54,8 @@ impl SymmetricMemory {
     /// Sets or add to a rank's signal.
     #[inline]
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
+        let word = || Some(WordChange { addr: signal.get(), op: op.as_atomic(), value });
+        let _recorded = recorder::record(|d| self.describe_put(d, pe, WORD, word()));
         self.usable()?;
         let rank = self.peer(pe)?;
         if self.transport.is_far(rank) {
@@ -72,6 +85,9 @@ impl SymmetricMemory {
     pub fn await_signal(&self, signal: Address, cmp: Comparison, value: u64) -> Result<u64> {
         self.usable()?;
         let word = self.word64("sig_addr", signal.get(), self.my_pe())?;
+        let before = || word.load(Ordering::Relaxed);
+        let _recorded =
+            recorder::record(|d| self.describe_wait(d, signal.get(), (8, false), (cmp, value), before()));
         let mut seen = 0;
         let ready = || {
             // ORDER: partner of the store in `SignalOp::apply`.

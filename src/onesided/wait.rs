@@ -4,6 +4,7 @@ use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
+use crate::recorder::{self, Description};
 use crate::sync::prim::Ordering;
 use crate::types::DataType;
 use std::cmp::Ordering as Order;
@@ -186,6 +187,11 @@ impl WordRange<'_> {
 
     /// Waits until [`test`](Self::test) finds enough.
     pub fn wait(&self, several: Several) -> Result<Vec<usize>> {
+        let recorded = match several {
+            Several::All => recorder::record(|d| self.counted().for_each(|index| self.describe(d, index))),
+            // Which it waits for is known in the end.
+            Several::Any | Several::Some => None,
+        };
         let mut found = None;
         let ready = || {
             found = self.found(several);
@@ -208,7 +214,19 @@ impl WordRange<'_> {
         };
         self.symmetric.wait(ready, what)?;
         die_point!(144 "wait_over");
-        Ok(found.unwrap_or_default())
+        let found = found.unwrap_or_default();
+        drop(recorded);
+        if several != Several::All {
+            drop(recorder::record(|d| found.iter().for_each(|&index| self.describe(d, index))));
+        }
+        Ok(found)
+    }
+
+    fn describe(&self, d: &mut Description, index: usize) {
+        let is_signed = matches!(self.dtype, DataType::Int32 | DataType::Int64);
+        let (addr, size) = (self.first.wrapping_add(index * self.dtype.size()), self.dtype.size());
+        let Ok(before) = self.now(index) else { return };
+        self.symmetric.describe_wait(d, addr, (size, is_signed), (self.cmp, self.value), before);
     }
 
     fn text(&self, bits: u64) -> String {

@@ -40,6 +40,51 @@ pub enum What {
     Synchronize { synchronize: u64 },
     Event { event: u64, stream: u64 },
     Await { r#await: u64, stream: u64 },
+    Put(PutLine),
+    Wait { wait: String, count: u64, comm: u64, stream: u64 },
+    Word(WordWait),
+}
+
+impl What {
+    /// Returns when a group makes it: puts first, waits for signals last.
+    pub fn turn(&self) -> u32 {
+        match self {
+            What::Put(_) => 0,
+            What::Wait { .. } | What::Word(_) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Bytes for the memory of other ranks of a communicator.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PutLine {
+    /// The ranks, and the threads of their mailboxes.
+    #[serde(rename = "put")]
+    pub to: Vec<(u32, u64)>,
+    pub from: u32,
+    pub comm: u64,
+    pub bytes: u64,
+    /// Ranks, counters, and how much is added.
+    pub signals: Vec<(u32, String, u64)>,
+    /// Ranks, words, operations and their values.
+    pub words: Vec<(u32, u64, String, u64)>,
+    pub stream: u64,
+}
+
+/// A wait for a word of the rank's symmetric memory.
+#[derive(Clone, Debug, Deserialize)]
+pub struct WordWait {
+    pub word: u64,
+    pub comm: u64,
+    /// Its bytes.
+    pub size: u32,
+    pub is_signed: bool,
+    /// OpenSHMEM's number of the comparison.
+    pub cmp: i32,
+    pub value: u64,
+    /// Its value when the wait began.
+    pub before: u64,
 }
 
 /// An operator that a program's framework has counted.

@@ -5,7 +5,9 @@
 //! ```
 
 mod log;
+mod one_sided;
 mod trace;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +20,7 @@ use crate::workload::chakra::{json, schema};
 
 const EXAMPLES: &str = "\
 What is written is a Chakra trace, a file for each rank. A rank's computing is the time between its calls: the time for which its
-thread ran on a core, or with --time clock all of it, sleep and other programs included. One-sided operations and mailboxes are not recorded.
+thread ran on a core, or with --time clock all of it, sleep and other programs included. Looks that find nothing count as computing.
 
 Examples:
   penny record -o step -n 8 ./train

@@ -10,10 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::GapTime;
 use super::log::{ProcessRecord, What};
+use super::one_sided;
+use super::words::{self, WordWaits};
 use crate::workload::chakra::schema::{self, AttributeValue, IoInfo, TraceNode};
 
 /// The ranks of a communicator, and which of those with the same ranks it is.
-type GroupKey = (Vec<u32>, usize);
+pub(super) type GroupKey = (Vec<u32>, usize);
 
 /// The name of a group in the trace, and its ranks.
 type NamedGroup = (String, Vec<u32>);
@@ -61,16 +63,17 @@ pub fn traces(records: &[ProcessRecord], time: GapTime) -> Result<Vec<Vec<TraceN
     };
     let begin_ns =
         ranks.iter().filter_map(|record| record.calls.first()).map(|call| call.begin_ns).min().unwrap_or(0);
-    let trace = |(record, keys): (&&ProcessRecord, &HashMap<u64, GroupKey>)| {
+    let words = words::waits(&ranks, &keys, &names)?;
+    let trace = |(rank, (record, keys)): (u32, (&&ProcessRecord, &HashMap<u64, GroupKey>))| {
         let group = |comm: &u64| {
             let key = keys.get(comm).ok_or("a recorded call names a communicator without ranks")?;
             Ok((names[key].clone(), key.0.clone()))
         };
         let mut writer = Writer { nodes: vec![metadata.clone()], time, begin_ns, ..Writer::default() };
-        writer.record(record, &group)?;
+        writer.record(record, rank, &words, &group)?;
         Ok(writer.nodes)
     };
-    ranks.iter().zip(&keys).map(trace).collect()
+    (0..).zip(ranks.iter().zip(&keys)).map(trace).collect()
 }
 
 /// The processes by rank: the ranks of the largest communicator.
@@ -113,11 +116,13 @@ impl Writer {
     fn record(
         &mut self,
         record: &ProcessRecord,
+        rank: u32,
+        words: &WordWaits,
         group: &dyn Fn(&u64) -> Result<NamedGroup, &'static str>,
     ) -> Result<(), String> {
         let mut work = record.work.iter().peekable();
         let mut first = None;
-        for call in &record.calls {
+        for (at, call) in record.calls.iter().enumerate() {
             let thread = call.thread;
             let begun_by: u64 = *first.get_or_insert(thread);
             if !self.threads.contains_key(&thread) {
@@ -137,7 +142,11 @@ impl Writer {
                 self.gap(thread, gap_ns, call.begin_ns - call.gap_ns.unwrap_or(0), counted);
             }
             let mut made: Vec<(u64, u64)> = Vec::new();
-            for what in &call.what {
+            // As a group makes them: puts one after the other, then calls side by side, then waits.
+            let mut last_put: HashMap<u64, u64> = HashMap::new();
+            let mut parts: Vec<(usize, &What)> = call.what.iter().enumerate().collect();
+            parts.sort_by_key(|(_, what)| what.turn());
+            for (part, what) in parts {
                 let (stream, node) = match what {
                     What::Synchronize { synchronize } => {
                         let last = self.streams.get(synchronize).cloned().unwrap_or_default();
@@ -169,15 +178,33 @@ impl Writer {
                     What::Recv { recv, comm, bytes, stream } => {
                         (*stream, message(false, *recv, *bytes, group(comm)?)?)
                     }
+                    What::Put(put) => (put.stream, one_sided::put(put, rank, words, &group(&put.comm)?)?),
+                    What::Wait { wait, count, comm, stream } => {
+                        (*stream, one_sided::wait(wait, *count, &group(comm)?.0))
+                    }
+                    What::Word(wait) => {
+                        let count = words.count(rank, at, part);
+                        (0, one_sided::wait(&words::counter(wait.word), count, &group(&wait.comm)?.0))
+                    }
                 };
                 let mut after = self.threads.get(&thread).cloned().unwrap_or_default();
                 if stream != 0 {
                     join(&mut after, self.streams.get(&stream).map_or(&[][..], Vec::as_slice));
                 }
+                match what.turn() {
+                    0 | 1 => join(&mut after, last_put.get(&stream).map_or(&[], std::slice::from_ref)),
+                    _ => {
+                        let before = made.iter().filter(|(on, _)| *on == stream).map(|(_, id)| *id);
+                        join(&mut after, &before.collect::<Vec<_>>());
+                    }
+                }
                 let id = self.push(node, after, call.begin_ns, call.end_ns - call.begin_ns);
                 made.push((stream, id));
+                if what.turn() == 0 {
+                    last_put.insert(stream, id);
+                }
             }
-            // The calls of a group begin together: what follows comes after all of them.
+            // What follows comes after all of them.
             for stream in made.iter().map(|(stream, _)| *stream).collect::<std::collections::BTreeSet<_>>() {
                 let ids = made.iter().filter(|(on, _)| *on == stream).map(|(_, id)| *id).collect();
                 if stream == 0 {

@@ -79,7 +79,9 @@ fn account(nodes: &[(&Node, &NodeTimes)], (begin, end): Span) -> Account {
         union(all.map(|(_, times)| (times.begin_ps.max(begin), times.end_ps)).collect())
     };
     let compute = spans(|work| matches!(work, Work::Compute(_)));
-    let communication = spans(|work| matches!(work, Work::Call(_) | Work::Send(_) | Work::Recv(_)));
+    let communication = spans(|work| {
+        matches!(work, Work::Call(_) | Work::Send(_) | Work::Recv(_) | Work::Put(_) | Work::Wait { .. })
+    });
     let host = spans(|work| matches!(work, Work::Host(_)));
     let busy = union([compute.clone(), communication.clone()].concat());
     let all = union([busy.clone(), host].concat());

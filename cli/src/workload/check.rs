@@ -54,6 +54,7 @@ pub fn matches(workload: &Workload) -> Result<Matches, String> {
     };
     match_calls(workload, &mut found)?;
     match_messages(workload, &mut found)?;
+    check_signals(workload)?;
     ends(workload, &found)?;
     Ok(found)
 }
@@ -200,10 +201,58 @@ fn match_messages(workload: &Workload, found: &mut Matches) -> Result<(), String
     Ok(())
 }
 
+/// Checks the ranks that puts name, and that as many signals are given as are waited for.
+fn check_signals(workload: &Workload) -> Result<(), String> {
+    let ranks = workload.ranks.len() as u32;
+    let mut given: HashMap<(u32, u32), u64> = HashMap::new();
+    // Of each counter: the signals that are waited for, and the last wait.
+    let mut awaited: HashMap<(u32, u32), (u64, u32)> = HashMap::new();
+    for (rank, program) in (0..).zip(&workload.ranks) {
+        for (node, work) in (0..).zip(program.nodes.iter().map(|node| &node.work)) {
+            match work {
+                Work::Put(put) => {
+                    let named = put.to.iter().map(|&(to, _)| to).chain([put.from]);
+                    if let Some(peer) =
+                        named.chain(put.signals.iter().map(|s| s.rank)).find(|&peer| peer >= ranks)
+                    {
+                        return Err(format!(
+                            "{}: there is no rank {peer} among {ranks}; name one of 0..{ranks}",
+                            workload.named(rank as usize, node)
+                        ));
+                    }
+                    for signal in &put.signals {
+                        let sum = given.entry((signal.rank, signal.counter)).or_default();
+                        *sum = sum.saturating_add(signal.count);
+                    }
+                }
+                Work::Wait { counter, count } => {
+                    let (sum, last) = awaited.entry((rank, *counter)).or_default();
+                    (*sum, *last) = (sum.saturating_add(*count), node);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut awaited: Vec<_> = awaited.into_iter().collect();
+    awaited.sort_unstable();
+    for ((rank, counter), (wanted, last)) in awaited {
+        let come = given.get(&(rank, counter)).copied().unwrap_or(0);
+        if come < wanted {
+            return Err(format!(
+                "{}: {wanted} signals of `{}` are waited for on rank {rank}, and {come} are given to it; give more, or take a wait \
+                 out",
+                workload.named(rank as usize, last),
+                workload.counters[counter as usize]
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A node of a rank.
 type Place = (u32, u32);
 
-/// Proves that every node can begin at some time.
+/// Proves that every node can begin at some time, if waits for signals end: whether they do is seen when the workload is played.
 fn ends(workload: &Workload, found: &Matches) -> Result<(), String> {
     // The nodes of a call wait for what any of them waits for; a receive waits for its send as well.
     let waits = |(rank, node): Place| -> Vec<Place> {

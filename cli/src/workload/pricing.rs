@@ -82,8 +82,13 @@ impl<'a> Carrier<'a> {
 
     fn choose(&mut self, call: GroupCall, places: &[Rank]) -> Result<Carried, String> {
         let nranks = places.len() as u32;
+        // A barrier is a reduction of nothing, as on ranks that run.
+        let collective = match call.collective {
+            Collective::Barrier => Collective::AllReduce,
+            collective => collective,
+        };
         let view =
-            RankView::flat(call.collective, 0, nranks, call.root).arranged(self.network.arrangement(places));
+            RankView::flat(collective, 0, nranks, call.root).arranged(self.network.arrangement(places));
         let candidates = self.candidates(&view)?;
         // As `penny sim` has it by default: elements of 4 bytes, where the block divides into them.
         let size = if call.block.is_multiple_of(4) { 4 } else { 1 };

@@ -9,6 +9,9 @@
 //! - A node begins when all nodes are over that it comes after; these stand before it in its rank's list.
 //! - A rank has a device and a host. Each does one thing at a time; of those that could begin, the first in the list.
 //! - The calls of a group are matched by their order in each member's list, messages by theirs between two ranks under one tag.
+//! - A put is matched by nobody: what waits for it waits for the signals that come after it.
+
+use std::collections::HashMap;
 
 use penny::{Collective, Rank};
 
@@ -20,6 +23,8 @@ pub struct Workload {
     pub ranks: Vec<RankProgram>,
     /// The ranks of each group, by the numbers that calls name.
     pub groups: Vec<Group>,
+    /// The names of the counters of signals, by the numbers that puts and waits name. Every rank has its own of each.
+    pub counters: Vec<String>,
     /// Steps of a loop, which the table shows one by one; nodes name theirs.
     pub steps: u32,
     /// What to know about the source, a line each.
@@ -70,6 +75,10 @@ pub enum Work {
     Send(Message),
     /// A message from a rank: over when it is there.
     Recv(Message),
+    /// Bytes for the memory of other ranks, of which these ranks know only by signals: over when all are there.
+    Put(Put),
+    /// Waits until `count` signals of a counter have come to the rank, and takes them off.
+    Wait { counter: u32, count: u64 },
     /// A place in the order, which takes no time.
     Nothing,
 }
@@ -104,6 +113,51 @@ pub struct Message {
     pub bytes: u64,
     pub tag: u64,
 }
+
+/// Bytes from the memory of one rank to that of others, to all of them at once. Without bytes that move it takes no time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Whose memory they leave: the rank's own, or that of a rank from which it gets them.
+    pub from: Rank,
+    /// The ranks to which they go, and the threads of each rank's mailbox that are to have them, thread t being bit t; 0: no mailbox.
+    pub to: Vec<(Rank, u64)>,
+    /// Bytes to each.
+    pub bytes: u64,
+    /// What is given when all bytes are there.
+    pub signals: Vec<Signal>,
+}
+
+/// Signals for a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    pub rank: Rank,
+    /// Index in [`Workload::counters`].
+    pub counter: u32,
+    pub count: u64,
+}
+
+/// The names of counters, each with its number.
+#[derive(Default)]
+pub struct CounterNames {
+    pub names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl CounterNames {
+    /// Returns the number of a counter.
+    pub fn number(&mut self, name: &str) -> u32 {
+        if let Some(&known) = self.numbers.get(name) {
+            return known;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// The bytes of a signal, and of the request of a get.
+pub const WORD: u64 = 8;
 
 impl Workload {
     /// Returns how sentences name a node.

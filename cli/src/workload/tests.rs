@@ -212,6 +212,21 @@ fn what_is_wrong_with_a_workload_is_told_before_it_is_priced() {
              [[node]]\nsend = \"1MB\"\nto = 1\nranks = [0]\n[[node]]\nsend = \"1MB\"\nto = 0\nranks = [1]\n",
             "the workload would never end: ",
         ),
+        (
+            "ranks = 2\n[[node]]\nwait = \"s\"\ncount = 2\nranks = [1]\n[[node]]\nsignal = \"s\"\nto = 0\n",
+            "rank 1, the node of line 2: 2 signals of `s` are waited for on rank 1, and 0 are given to it",
+        ),
+        (
+            "ranks = 2\n[[node]]\nwait = \"s\"\n[[node]]\nsignal = \"s\"\nto = \"+1\"\n[[node]]\nsignal = \"s\"\nto = \"-1\"\n",
+            "the workload would never end: w.toml: rank 0, the node of line 2 waits for signals of `s`",
+        ),
+        ("ranks = 2\n[[node]]\nput = \"1MB\"\nto = 7\n", "there is no rank 7 among 2"),
+        ("ranks = 2\n[[node]]\nput = \"1MB\"\nto = 1\ncount = 2\n", "w.toml:5: the node has no key `count`"),
+        (
+            "ranks = 2\n[[node]]\nmail = \"1MB\"\nto = 1\nthreads = [64]\n",
+            "threads has no threads of a mailbox",
+        ),
+        ("ranks = 2\n[[node]]\nput = \"1MB\"\nget = \"1MB\"\n", "does several things"),
         ("ranks = 5\n[[node]]\nbarrier = true\n", "m has 4 places for 5 ranks"),
     ];
     for (text, part) in cases {
@@ -232,4 +247,48 @@ fn the_example_of_the_short_form_is_one() {
     let steps = played(&example, &network, &ComputeRule::Keep).unwrap();
     assert_eq!((steps.len(), steps[0].len()), (3, 16));
     assert!(steps.iter().flatten().all(|account| account.compute >= 35_000_000_000 && account.overlap > 0));
+}
+
+#[test]
+fn a_put_begins_at_once_and_a_wait_ends_when_its_signals_are_there() {
+    // 1 MB within the node are 1 ms; rank 2 gets over NICs of 0.5 GB/s: 8 bytes are 16 ns, 1 MB is 2 ms.
+    let put = "ranks = 2\n[[node]]\nput = \"1MB\"\nto = 1\nsignal = \"s\"\nranks = [0]\n[[node]]\nwait = \"s\"\nranks = [1]\n";
+    let network = machine("launch = \"1ms\"\n");
+    let steps = played(put, &network, &ComputeRule::Keep).unwrap();
+    let total = |rank: usize| steps[0][rank].total;
+    assert_eq!(
+        [total(0), total(1)],
+        [1_000_009_000; 2],
+        "no launch, 8 bytes more, and a byte's time at a second port"
+    );
+    assert_eq!(accounts(put), [[1000, 0, 1000, 1000, 0]; 2]);
+    let late = format!(
+        "{put}[[node]]\ncompute = \"9ms\"\nranks = [1]\n[[node]]\nput = \"1MB\"\nto = 0\nranks = [1]\n"
+    );
+    assert_eq!(accounts(&late)[1], [11000, 9000, 2000, 2000, 0]);
+    let get = "ranks = 4\n[[node]]\nget = \"1MB\"\nfrom = 0\nranks = [2]\n";
+    // There and back over two NICs: a byte more at the second.
+    let steps = played(get, &machine(""), &ComputeRule::Keep).unwrap();
+    assert_eq!(steps[0][2].total, 2_000_016_000 + 2 * 2000);
+}
+
+#[test]
+fn waits_take_signals_of_anybody_in_their_order() {
+    let text = "ranks = 3\n[[node]]\nwait = \"s\"\ncount = 3\nranks = [0]\n[[node]]\nsignal = \"s\"\nto = 0\ncount = 2\nranks = [1]\n\
+                [[node]]\ncompute = \"5ms\"\nranks = [2]\n[[node]]\nput = \"1MB\"\nto = 0\nsignal = \"s\"\nranks = [2]\n\
+                [[node]]\ncompute = \"1ms\"\nranks = [0]\n";
+    // Rank 0 waits for both, the last of which rank 2 gives after 5 and 2 ms.
+    assert_eq!(accounts(text)[0], [8000, 1000, 2000, 2000, 5000]);
+}
+
+#[test]
+fn mailboxes_hand_out_a_message_thread_by_thread() {
+    let text = "ranks = 2\n[[node]]\nmail = \"1kB\"\nto = 1\nthreads = [0, 1, 17]\nranks = [0]\n[[node]]\nreceive = 17\nranks = [1]\n";
+    let total = |machine: &Network| {
+        let steps = played(text, machine, &ComputeRule::Keep).unwrap();
+        [steps[0][0].total, steps[0][1].total]
+    };
+    assert_eq!(total(&machine("")), [1_001_000; 2], "a message that has arrived is there");
+    let mailboxes = machine("[mailbox]\nthreads = 64\ncores = 4\ncycle = \"4ns\"\n");
+    assert_eq!(total(&mailboxes), [1_001_000 + 5 * 4000; 2], "two threads of one core: 1 + 2 * 2 cycles");
 }

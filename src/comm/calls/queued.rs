@@ -99,6 +99,7 @@ pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<Stre
 /// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
 /// thread. The peer need not be in any call.
 pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
+    let _recorded = recorded(stream, |d, stream| d.signal(comm, signal, stream));
     if is_for_later(stream) {
         signal.check(comm, user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Signal(comm, *signal));
@@ -126,6 +127,7 @@ pub fn wait_signals(
     awaited: Vec<AwaitedSignals>,
     stream: Option<StreamHandle>,
 ) -> Result<()> {
+    let _recorded = recorded(stream, |d, stream| d.awaited(comm, &awaited, stream));
     if is_for_later(stream) {
         signals::check_all(&awaited, count(comm)?)?;
         return later(stream, Queued::Awaited(comm, awaited));

@@ -78,7 +78,7 @@ impl Queued {
         count.saturating_mul(dtype.size())
     }
 
-    /// Describes it for the record; `stream` 0: none. Signals are not recorded.
+    /// Describes it for the record; `stream` 0: none.
     pub(in crate::comm) fn describe(&self, description: &mut Description, stream: u64) {
         match self {
             Queued::Collective(comm, call) => description.collective(*comm, call, stream),
@@ -86,7 +86,8 @@ impl Queued {
             Queued::Vector(comm, vector) => description.vector(*comm, vector, stream),
             Queued::Scaled(comm, scaled) => description.collective(*comm, &scaled.call, stream),
             Queued::Transfer(comm, transfer, _) => description.transfer(*comm, transfer, stream),
-            Queued::Signal(..) | Queued::Awaited(..) => {}
+            Queued::Signal(comm, signal) => description.signal(*comm, signal, stream),
+            Queued::Awaited(comm, awaited) => description.awaited(*comm, awaited, stream),
         }
     }
 

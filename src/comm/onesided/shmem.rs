@@ -1,6 +1,7 @@
 //! The symmetric heap's interface, by communicator: what all ranks call together, and the heap for what each calls alone.
 
 use super::symmetric;
+use crate::comm::recorder;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
@@ -36,6 +37,7 @@ pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
 }
 /// Waits until all ranks have called it. `quiet`: their earlier puts are then complete.
 pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
+    let _recorded = recorder::record(|d| d.barrier(comm));
     registry::enter(comm, |c| {
         if quiet {
             c.symmetric.as_ref().ok_or_else(symmetric::absent)?.symmetric().quiet()?;

@@ -20,6 +20,7 @@ use super::mesh::{Declared, Device, Mesh};
 use super::region::{HeapWord, Region};
 use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
+use crate::recorder;
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::timing::WORD;
@@ -251,6 +252,7 @@ impl Semaphores {
 
     /// Adds to a rank's semaphore. This thread's earlier puts are visible to the thread that takes the amount.
     pub fn signal(&self, index: i32, inc: u64, device: Device) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_signal(d, index, inc, device));
         self.home.symmetric.usable()?;
         if self.set.kind != SemaphoreUnit::Regular {
             return Err(Error::usage(format!(
@@ -310,6 +312,7 @@ impl Semaphores {
 
     /// Waits until this rank's semaphore is at least `value`, and subtracts `value`.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_wait(d, index, value));
         self.home.symmetric.usable()?;
         reasonable("value", value)?;
         let index = self.at("index", index)?;

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use penny::{Collective, Rank};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::amounts;
-use super::super::program::{Group, GroupCall, Interval, Message, Node, RankProgram, Work, Workload};
+use super::super::program::{
+    CounterNames, Group, GroupCall, Interval, Message, Node, Put, RankProgram, Signal, Work, Workload,
+};
 use super::files::RankTrace;
 use super::schema::{self, AttributeValue, TraceNode};
 
@@ -36,7 +39,7 @@ pub fn lower(name: &str, traces: &[RankTrace], groups: &Groups) -> Result<Worklo
         .collect::<Result<_, _>>()?;
     let mut known: Groups = own.iter().rev().flat_map(Groups::clone).chain(groups.clone()).collect();
     known.retain(|_, ranks| !ranks.is_empty());
-    let mut lowering = Lowering { ranks, groups: Vec::new(), callers: 0 };
+    let mut lowering = Lowering { ranks, groups: Vec::new(), counters: CounterNames::default(), callers: 0 };
     let mut programs = Vec::new();
     for (rank, ((file, nodes), own)) in (0..).zip(traces.iter().zip(&own)) {
         let lookup = |name: &str| own.get(name).or_else(|| known.get(name)).cloned();
@@ -53,7 +56,14 @@ pub fn lower(name: &str, traces: &[RankTrace], groups: &Groups) -> Result<Worklo
         ));
     }
     let steps = programs.iter().flat_map(|p| &p.nodes).map(|node| node.step + 1).max().unwrap_or(1);
-    Ok(Workload { name: name.to_owned(), ranks: programs, groups: lowering.groups, steps, remarks })
+    Ok(Workload {
+        name: name.to_owned(),
+        ranks: programs,
+        groups: lowering.groups,
+        counters: lowering.counters.names,
+        steps,
+        remarks,
+    })
 }
 
 /// Reads a file of groups: `{"1": [0, 1], "2": [2, 3]}`.
@@ -88,6 +98,25 @@ fn declared(nodes: &[TraceNode], ranks: u32) -> Result<Groups, String> {
     Ok(groups)
 }
 
+/// What `one_sided` has.
+#[derive(Deserialize)]
+struct OneSided {
+    from: Rank,
+    to: Vec<(Rank, u64)>,
+    signals: Vec<(Rank, String, u64)>,
+}
+
+/// What `wait_for` has.
+#[derive(Deserialize)]
+struct WaitFor {
+    counter: String,
+    count: u64,
+}
+
+fn fields<T: for<'a> Deserialize<'a>>(name: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|why| format!("{name} is not what a put or a wait needs ({why})"))
+}
+
 fn label(node: &TraceNode) -> String {
     format!("node {} ({})", node.id, node.name.chars().take(60).collect::<String>())
 }
@@ -95,6 +124,7 @@ fn label(node: &TraceNode) -> String {
 struct Lowering {
     ranks: u32,
     groups: Vec<Group>,
+    counters: CounterNames,
     /// Control dependencies, which say who called whom.
     callers: usize,
 }
@@ -192,6 +222,20 @@ impl Lowering {
         let ns = number("duration_ns").map_or_else(|| node.duration_micros.checked_mul(1000), Some);
         let time_ps = ns.and_then(|ns| ns.checked_mul(1000)).filter(|&ps| ps < u64::MAX / 2);
         let time_ps = time_ps.ok_or("takes longer than can be counted in picoseconds")?;
+        if let Some(text) = node.get(schema::ONE_SIDED).and_then(AttributeValue::text) {
+            let OneSided { from, to, signals } = fields(schema::ONE_SIDED, &text)?;
+            let signals = signals.into_iter();
+            let signals = signals.map(|(rank, name, count)| Signal {
+                rank,
+                counter: self.counters.number(&name),
+                count,
+            });
+            return Ok(Work::Put(Put { from, to, bytes: need("comm_size")?, signals: signals.collect() }));
+        }
+        if let Some(text) = node.get(schema::WAIT_FOR).and_then(AttributeValue::text) {
+            let WaitFor { counter, count } = fields(schema::WAIT_FOR, &text)?;
+            return Ok(Work::Wait { counter: self.counters.number(&counter), count });
+        }
         match node.kind {
             schema::METADATA => Ok(Work::Nothing),
             schema::COMPUTE | schema::MEM_LOAD | schema::MEM_STORE if is_host => Ok(Work::Host(time_ps)),

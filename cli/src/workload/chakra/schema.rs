@@ -44,6 +44,12 @@ pub const SEND: i32 = 5;
 pub const RECV: i32 = 6;
 pub const COLLECTIVE: i32 = 7;
 
+/// The attribute of a node that is a put: `{"from": 0, "to": [[1, 0]], "signals": [[1, "halo", 1]]}`. With each rank in `to` are the threads of
+/// its mailbox, thread t being bit t, 0: memory; with each in `signals` a counter, and how much is added to it when the bytes are there.
+pub const ONE_SIDED: &str = "one_sided";
+/// The attribute of a node that waits for signals: `{"counter": "halo", "count": 1}`.
+pub const WAIT_FOR: &str = "wait_for";
+
 /// The names of the kinds, as JSON has them.
 pub const KINDS: [&str; 8] = [
     "INVALID_NODE",

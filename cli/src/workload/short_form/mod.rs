@@ -29,6 +29,11 @@
 //!   { compute = "1ms" },                  # host = "1ms" is work beside the device
 //!   { send = "4MB", to = "+1" },          # a rank, or an offset from the own rank; ranks without such a peer leave the node out
 //!   { recv = "4MB", from = "-1" },        # tag = 0
+//!   { put = "4MB", to = "+1", signal = "halo" },   # to its memory, and then a signal; either may be left out. count = 1
+//!   { wait = "halo", ranks = [1] },       # until a signal of anybody has come to the rank, which is taken off. count = 1
+//!   { get = "4MB", from = 0, ranks = [3] },
+//!   { mail = "64B", to = "+1", threads = [0, 5], ranks = [0] },   # a message to threads of its mailbox
+//!   { receive = 5, ranks = [1] },         # thread 5 takes its next message; it frees the slot at once
 //! ]
 //! [[node]]
 //! name = "optimiser"
@@ -48,9 +53,11 @@ use penny::Rank;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::amounts;
-use super::program::{Group, GroupCall, Message, Node, RankProgram, Work, Workload};
+use super::program::{
+    CounterNames, Group, GroupCall, Message, Node, Put, RankProgram, Signal, WORD, Work, Workload,
+};
 use fields::{Field, Section, Source};
-use kinds::{Kind, kind};
+use kinds::{Kind, kind, mailbox_counter};
 
 /// Ranks and nodes, at most: a mistyped number is refused before memory runs out.
 const MOST_RANKS: u64 = 1 << 20;
@@ -78,6 +85,7 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
         families,
         groups: Vec::new(),
         index: HashMap::new(),
+        counters: CounterNames::default(),
         programs: vec![RankProgram { file: file.to_owned(), nodes: Vec::new() }; ranks as usize],
         places: vec![StreamPlaces::default(); ranks as usize],
         step: 0,
@@ -87,7 +95,8 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
         writer.begin(step);
         writer.list(&list)?;
     }
-    Ok(Workload { name, ranks: writer.programs, groups: writer.groups, steps, remarks: Vec::new() })
+    let Writer { programs, groups, counters, .. } = writer;
+    Ok(Workload { name, ranks: programs, groups, counters: counters.names, steps, remarks: Vec::new() })
 }
 
 /// The groups of each name, by rank.
@@ -196,6 +205,7 @@ struct Writer {
     groups: Vec<Group>,
     /// The index of a family's group in `groups`.
     index: HashMap<(String, usize), u32>,
+    counters: CounterNames,
     programs: Vec<RankProgram>,
     places: Vec<StreamPlaces>,
     step: u32,
@@ -259,23 +269,19 @@ impl Writer {
             if only.as_ref().is_some_and(|only| !only.contains(&rank)) {
                 continue;
             }
-            let Some(work) = self.work(section, &kind, rank)? else { continue };
-            let places = &self.places[rank as usize];
-            let mut before: Vec<u32> = match &after {
-                Some(names) => names.iter().filter_map(|name| places.named.get(name)).copied().collect(),
-                None => places.last.get("main").copied().into_iter().collect(),
-            };
-            before.extend(places.last.get(stream));
-            before.extend(places.begin);
-            before.sort_unstable();
-            before.dedup();
-            self.push(
-                rank,
-                Node { label: label.clone(), step: self.step, after: before, work },
-                stream,
-                name,
-                section,
-            )?;
+            for work in self.work(section, &kind, rank)? {
+                let places = &self.places[rank as usize];
+                let mut before: Vec<u32> = match &after {
+                    Some(names) => names.iter().filter_map(|name| places.named.get(name)).copied().collect(),
+                    None => places.last.get("main").copied().into_iter().collect(),
+                };
+                before.extend(places.last.get(stream));
+                before.extend(places.begin);
+                before.sort_unstable();
+                before.dedup();
+                let node = Node { label: label.clone(), step: self.step, after: before, work };
+                self.push(rank, node, stream, name, section)?;
+            }
         }
         Ok(())
     }
@@ -305,19 +311,35 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns what a rank does at a node; `None`: it leaves the node out.
-    fn work(&mut self, section: &Section<'_>, kind: &Kind, rank: Rank) -> Result<Option<Work>, String> {
+    /// Returns what a rank does at a node, one after the other; nothing: it leaves the node out.
+    fn work(&mut self, section: &Section<'_>, kind: &Kind, rank: Rank) -> Result<Vec<Work>, String> {
+        let ranks = self.programs.len() as u32;
         match *kind {
-            Kind::Compute(interval) => Ok(Some(Work::Compute(interval))),
-            Kind::Host(time_ps) => Ok(Some(Work::Host(time_ps))),
+            Kind::Compute(interval) => Ok(vec![Work::Compute(interval)]),
+            Kind::Host(time_ps) => Ok(vec![Work::Host(time_ps)]),
             Kind::Send { bytes, peer, tag } | Kind::Recv { bytes, peer, tag } => {
-                let Some(peer) = peer.of(rank, self.programs.len() as u32) else { return Ok(None) };
+                let Some(peer) = peer.of(rank, ranks) else { return Ok(Vec::new()) };
                 let message = Message { peer, bytes, tag };
-                Ok(Some(if matches!(kind, Kind::Send { .. }) {
-                    Work::Send(message)
-                } else {
-                    Work::Recv(message)
-                }))
+                let is_send = matches!(kind, Kind::Send { .. });
+                Ok(vec![if is_send { Work::Send(message) } else { Work::Recv(message) }])
+            }
+            Kind::Put { bytes, to, threads, ref signals } => {
+                let Some(to) = to.of(rank, ranks) else { return Ok(Vec::new()) };
+                let of_threads = (0..64).filter(|thread| threads >> thread & 1 == 1);
+                let given = of_threads.map(|thread| (mailbox_counter(thread), 1)).chain(signals.clone());
+                let signals = given
+                    .map(|(name, count)| Signal { rank: to, counter: self.counters.number(&name), count })
+                    .collect();
+                Ok(vec![Work::Put(Put { from: rank, to: vec![(to, threads)], bytes, signals })])
+            }
+            Kind::Get { bytes, from } => {
+                let Some(from) = from.of(rank, ranks) else { return Ok(Vec::new()) };
+                let way =
+                    |from, to, bytes| Work::Put(Put { from, to: vec![(to, 0)], bytes, signals: Vec::new() });
+                Ok(vec![way(rank, from, WORD), way(from, rank, bytes)])
+            }
+            Kind::Wait { ref counter, count } => {
+                Ok(vec![Work::Wait { counter: self.counters.number(counter), count }])
             }
             Kind::Call { collective, bytes, root } => {
                 let name = section.get("group").map_or(Ok("all"), |field| field.text())?;
@@ -328,7 +350,7 @@ impl Writer {
                         known.join(", ")
                     )));
                 };
-                let Some(&which) = family.of_rank.get(&rank) else { return Ok(None) };
+                let Some(&which) = family.of_rank.get(&rank) else { return Ok(Vec::new()) };
                 let ranks = &family.groups[which];
                 if root as usize >= ranks.len() {
                     return Err(
@@ -340,7 +362,7 @@ impl Writer {
                     self.groups.len() as u32 - 1
                 });
                 let block = amounts::block(collective, bytes, ranks.len() as u64);
-                Ok(Some(Work::Call(GroupCall { collective, group: index, block, root })))
+                Ok(vec![Work::Call(GroupCall { collective, group: index, block, root })])
             }
         }
     }

@@ -8,7 +8,9 @@
 //!
 //! The engine is asked only for what happens before the next thing that a rank does, so that no call comes late. A collective
 //! moves nothing before its last rank has come; ranks that came before it have been launched by then. A message sets out when its
-//! sender is there; a receive that comes later finds it.
+//! sender is there; a receive that comes later finds it. Puts and signals: `one_sided.rs`.
+
+mod one_sided;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -22,6 +24,7 @@ use super::check::{Matches, Part};
 use super::compute::ComputeRule;
 use super::pricing::{Carried, Carrier};
 use super::program::{Work, Workload};
+use one_sided::{Counters, PutUnderWay};
 
 /// The times of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +73,14 @@ pub fn play(
         sizes.entry(message.bytes).or_insert_with(|| Rc::new(carrier.message(message.bytes))).clone()
     });
     let messages = messages.collect();
+    let nodes = workload.ranks.iter().flat_map(|program| &program.nodes);
+    for node in nodes {
+        if let Work::Put(put) = &node.work {
+            sizes.entry(put.bytes).or_insert_with(|| Rc::new(carrier.message(put.bytes)));
+        }
+    }
     let mut player = Player::new(workload, matches, stage, &carried, messages);
+    player.sizes = sizes;
     player.run()?;
     let times = player.times;
     Ok(Played { times, carried })
@@ -81,6 +91,8 @@ pub fn play(
 enum Admitted {
     Call(u32),
     Message(u32),
+    /// The way of a put of a rank, by its node, to one other.
+    Copy(u32, u32),
 }
 
 /// A processor of a rank: its device, or its host.
@@ -95,7 +107,9 @@ fn processor(work: &Work) -> Option<usize> {
     match work {
         Work::Compute(_) => Some(0),
         Work::Host(_) => Some(1),
-        Work::Call(_) | Work::Send(_) | Work::Recv(_) | Work::Nothing => None,
+        Work::Call(_) | Work::Send(_) | Work::Recv(_) | Work::Put(_) | Work::Wait { .. } | Work::Nothing => {
+            None
+        }
     }
 }
 
@@ -105,6 +119,13 @@ struct Player<'a> {
     stage: &'a Stage<'a>,
     carried: &'a [Rc<Carried>],
     messages: Vec<Rc<Carried>>,
+    /// How puts are carried, by their bytes.
+    sizes: HashMap<u64, Rc<Carried>>,
+    counters: Counters,
+    /// Puts that begin at this moment, by rank and node.
+    setting_out: Vec<(u32, u32)>,
+    /// By rank and node.
+    puts: HashMap<(u32, u32), PutUnderWay>,
     world: World,
     admitted: Vec<Admitted>,
     times: Vec<Vec<NodeTimes>>,
@@ -155,6 +176,10 @@ impl<'a> Player<'a> {
             absent: matches.calls.iter().map(|call| call.nodes.len() as u32).collect(),
             arrivals: vec![(None, false); messages.len()],
             messages,
+            sizes: HashMap::new(),
+            counters: Counters::default(),
+            setting_out: Vec::new(),
+            puts: HashMap::new(),
             over: BinaryHeap::new(),
         }
     }
@@ -168,15 +193,16 @@ impl<'a> Player<'a> {
             }
             self.compute(rank as u32, 0)?;
         }
+        self.set_out(0)?;
         // BOUND: one turn for each node that is over and each member that the engine is done with.
         loop {
             let next_ps = self.over.peek().map_or(u64::MAX, |Reverse((at_ps, ..))| *at_ps);
             let finished = self.world.advance(next_ps).map_err(|e| e.message.clone())?;
             if let Some(finished) = finished {
-                self.finished(self.admitted[finished.call as usize], finished.member, finished.exit_ps);
+                self.finished(self.admitted[finished.call as usize], finished.member, finished.exit_ps)?;
                 continue;
             }
-            let Some(Reverse((now_ps, ..))) = self.over.peek().copied() else { return Ok(()) };
+            let Some(Reverse((now_ps, ..))) = self.over.peek().copied() else { return self.ended() };
             // All that is over at this moment comes before what the devices do next.
             let mut touched = BTreeSet::new();
             while let Some(&Reverse((at_ps, rank, node))) = self.over.peek()
@@ -189,6 +215,7 @@ impl<'a> Player<'a> {
             for rank in touched {
                 self.compute(rank, now_ps)?;
             }
+            self.set_out(now_ps)?;
         }
     }
 
@@ -203,6 +230,7 @@ impl<'a> Player<'a> {
     /// A node is over.
     fn end(&mut self, rank: u32, node: u32, now_ps: u64) -> Result<(), String> {
         self.times(rank, node).end_ps = now_ps;
+        self.give_signals(rank, node, now_ps);
         if let Some(processor) = processor(self.work(rank, node)) {
             self.processors[rank as usize][processor].is_busy = false;
         }
@@ -235,6 +263,8 @@ impl<'a> Player<'a> {
                     self.over.push(Reverse((arrived_ps.max(now_ps), rank, node)));
                 }
             }
+            (Part::Alone, Work::Put(put)) => self.put(rank, node, put, now_ps)?,
+            (Part::Alone, &Work::Wait { counter, count }) => self.wait(rank, node, counter, count, now_ps),
             (Part::Alone, work) => match processor(work) {
                 Some(processor) => {
                     self.processors[rank as usize][processor].waiting.insert(node);
@@ -305,8 +335,10 @@ impl<'a> Player<'a> {
     }
 
     /// The engine is done with a member of a call.
-    fn finished(&mut self, what: Admitted, member: u32, exit_ps: u64) {
+    fn finished(&mut self, what: Admitted, member: u32, exit_ps: u64) -> Result<(), String> {
         match what {
+            Admitted::Copy(..) if member == 0 => {}
+            Admitted::Copy(rank, node) => self.arrived(rank, node, exit_ps)?,
             Admitted::Call(call) => {
                 let matched = &self.matches.calls[call as usize];
                 let rank = self.workload.groups[matched.call.group as usize].ranks[member as usize];
@@ -316,7 +348,7 @@ impl<'a> Player<'a> {
                 let matched = &self.matches.messages[message as usize];
                 if member == 0 {
                     self.over.push(Reverse((exit_ps, matched.from, matched.send)));
-                    return;
+                    return Ok(());
                 }
                 let (arrived, is_there) = &mut self.arrivals[message as usize];
                 *arrived = Some(exit_ps);
@@ -325,6 +357,7 @@ impl<'a> Player<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     fn after(&self, now_ps: u64, time_ps: u64) -> Result<u64, String> {
