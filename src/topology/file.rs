@@ -59,11 +59,17 @@ const SHAPES: &[(&str, Builder)] = &[
 ];
 
 macro_rules! presets {
-    ($($name:literal)*) => { &[$(($name, include_str!(concat!("presets/", $name, ".toml")))),*] };
+    ($($name:literal $(+ $shared:literal)?)*) => {
+        &[$(($name, concat!(
+            include_str!(concat!("presets/", $name, ".toml")),
+            $(include_str!(concat!("presets/shared/", $shared, ".toml")))?
+        ))),*]
+    };
 }
 
+/// The machines' files, each with what it shares with others.
 const PRESETS: &[(&str, &str)] = presets! {
-    "dgx-h100" "dgx-a100" "oci-a100" "dgx-b200" "gb200-nvl72" "aws-p5" "aws-p6" "gh200" "dgx-1v" "mi300x" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
+    "dgx-h100" + "h100" "dgx-a100" "oci-a100" "dgx-b200" "dgx-h100-superpod" + "h100" "gb200-nvl72" "aws-p5" "aws-p6" "gh200" "dgx-1v" "mi300x" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
 };
 
 /// The machines that come with the library: name and file.

@@ -165,7 +165,7 @@ fn mailbox(network: &Network) -> String {
 /// Name and the first comment line of each preset.
 fn list() -> String {
     let about = |text: &str| text.lines().next().unwrap_or("").trim_start_matches('#').trim().to_owned();
-    topology::presets().iter().map(|(name, text)| format!("{name:<12} {}\n", about(text))).collect()
+    topology::presets().iter().map(|(name, text)| format!("{name:<18} {}\n", about(text))).collect()
 }
 
 fn print(preset: &str) -> Result<String, String> {

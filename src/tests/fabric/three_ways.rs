@@ -146,6 +146,22 @@ fn sixty_four_ranks_on_eight_nodes_take_the_simulated_time() {
 }
 
 #[test]
+fn ranks_of_two_scalable_units_take_the_simulated_time() {
+    // A leaf of 32 nodes, and one of two; two links between leaf and spines.
+    let (fabric, n) = ("dgx-h100-superpod:places=1,nodes=34,oversubscription=16", 34);
+    let network = topology::open(fabric).unwrap();
+    on_machine(n, fabric, "virtual", "allreduce:ring;alltoall:pairwise", |rank, comm| {
+        for (collective, algorithm) in [(Collective::AllReduce, "ring"), (Collective::AlltoAll, "pairwise")] {
+            let moment = 1_000_000_000_000 * (1 + collective as u64);
+            comm::fabric_advance_to(comm, moment).unwrap();
+            let took = timed(rank, n, comm, collective, 3000);
+            let expected = simulated(&network, n, algorithms::index(algorithm), collective, 3000);
+            assert_eq!(took, expected[rank as usize], "{collective}");
+        }
+    });
+}
+
+#[test]
 fn what_no_protocol_carries_goes_over_the_bare_machine() {
     let (fabric, bare) = ("dgx-h100:nodes=2,as=nccl", topology::open("dgx-h100:nodes=2").unwrap());
     on_machine(16, fabric, "virtual", "", |rank, comm| {

@@ -38,6 +38,28 @@ fn a_tier_of_two_to_one_halves_what_crosses_it_and_nothing_else() {
 }
 
 #[test]
+fn a_superpod_of_two_to_one_halves_what_crosses_its_leaves_and_nothing_else() {
+    let pod = |more: &str| topology::open(&format!("dgx-h100-superpod:nodes=64{more}")).unwrap();
+    for (more, part) in [("", 1.0), (",oversubscription=2", 0.5)] {
+        let network = pod(more);
+        // Each to the device of its rail in the other scalable unit, and within its own.
+        assert_near(shift(&network, 256), 48.5 * part, 0.03);
+        let neighbours = all_send(&network, |rank| vec![rank ^ 8], BYTES, 1 << 20);
+        assert_near(BYTES as f64 / neighbours as f64 * 1e3, 48.5, 0.03);
+    }
+}
+
+#[test]
+fn a_scalable_unit_is_nodes_on_the_leaves_of_their_rails() {
+    let [pod, nodes] =
+        ["dgx-h100-superpod:nodes=4", "dgx-h100:nodes=4"].map(|spec| topology::open(spec).unwrap());
+    for algorithm in ["alternating_rings", "rail_trees", "hierarchical"] {
+        let took = |network| priced(network, Collective::AllReduce, algorithm, 1 << 26).1;
+        assert_eq!(took(&pod), took(&nodes), "{algorithm}");
+    }
+}
+
+#[test]
 fn flows_that_a_hash_puts_on_one_uplink_share_it() {
     let network = two_leaves("1:1", "ecmp");
     let load = &topology::loads(&network, (0..16).map(|from| (from, (from + 8) % 16, 0)))[0];

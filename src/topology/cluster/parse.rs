@@ -21,8 +21,20 @@ const NAMES: [&str; 3] = ["leaf", "spine", "core"];
 
 /// Reads `[cluster]`.
 pub(in crate::topology) fn cluster(section: &Section, classes: &[Class]) -> Result<Built> {
-    let keys =
-        ["places", "nodes", "inside", "wires", "nics", "nic", "rails", "routing", "seed", "pcie", "tier"];
+    let keys = [
+        "places",
+        "nodes",
+        "inside",
+        "wires",
+        "nics",
+        "nic",
+        "rails",
+        "routing",
+        "seed",
+        "oversubscription",
+        "pcie",
+        "tier",
+    ];
     section.knows(&keys)?;
     let places = section.need("places", "8")?.count(edges::MOST_PLACES)?;
     let nodes = section.need("nodes", "1")?.count(MOST_PLACES / places)?;
@@ -195,7 +207,7 @@ fn tiers(
             tiers.push(Tier { name, down, uplinks: 0, class: 0 });
         } else {
             let class = tier.need("uplink", "\"spine\"")?.class(classes)?;
-            let uplinks = uplinks(tier, down, below, &classes[class as usize])?;
+            let uplinks = uplinks(section, tier, down, below, &classes[class as usize])?;
             below = &classes[class as usize];
             tiers.push(Tier { name, down, uplinks, class });
         }
@@ -208,8 +220,10 @@ fn tiers(
 
 /// Reads the number of links that lead up from a switch: `uplinks`, or, by `oversubscription`, the number with which the links below have
 /// that many times the line rate of the links above.
-fn uplinks(tier: &Section, down: u32, below: &Class, above: &Class) -> Result<u32> {
-    match (tier.get("uplinks"), tier.get("oversubscription")) {
+fn uplinks(section: &Section, tier: &Section, down: u32, below: &Class, above: &Class) -> Result<u32> {
+    // The cluster's is that of tiers which say nothing.
+    let of_all = || if tier.get("uplinks").is_none() { section.get("oversubscription") } else { None };
+    match (tier.get("uplinks"), tier.get("oversubscription").or_else(of_all)) {
         (Some(field), None) => field.count(MOST_LINKS),
         (Some(_), Some(field)) => {
             Err(field.error("`uplinks` says how many links lead up already; keep one of the two"))

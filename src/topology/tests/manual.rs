@@ -231,7 +231,7 @@ fn a_manual_without_a_key_with_one_too_many_or_with_a_broken_example_is_found() 
         complaints(&lines.join("\n"))
     };
     assert_eq!(
-        without("| `oversubscription` | proportion"),
+        without("| `oversubscription` | proportion | `uplinks`"),
         ["no row for oversubscription of [[cluster.tier]]"]
     );
     assert_eq!(without("store_and_forward = false"), ["no example uses store_and_forward of [class.NAME]"]);

@@ -41,7 +41,7 @@ fn every_preset_opens_and_has_a_way_between_any_two_places() {
         let n = network(name);
         assert_eq!(n.name, name);
         let machine = text.split("# As ").next().unwrap_or(text);
-        assert!(machine.lines().count() <= 27, "{name} is long");
+        assert!(machine.lines().count() <= 35, "{name} is long");
         let mut used = vec![false; n.ports.len()];
         for (from, to) in (0..n.shape.nranks()).flat_map(|a| (0..n.shape.nranks()).map(move |b| (a, b))) {
             for lane in 0..4 {
@@ -100,6 +100,26 @@ fn a_rail_takes_one_leaf_and_another_rail_the_spine() {
     assert_eq!(way(&n, 3, 11, 5), "n0.g3.nic.tx n1.g3.nic.rx");
     assert_eq!(way(&n, 3, 12, 0), "n0.g3.nic.tx n0.g3.spine n1.g4.nic.rx");
     assert_eq!(way(&n, 5, 5, 0), "");
+}
+
+#[test]
+fn a_superpod_has_the_switches_of_its_reference_architecture() {
+    // The published numbers of leaves, and of spines where all of their 64 ports are taken.
+    for (nodes, leaves, more, spines) in [
+        (32, 8, "", 32),
+        (64, 16, "", 32),
+        (128, 32, "", 32),
+        (256, 64, "", 32),
+        (256, 64, ",oversubscription=2", 16),
+    ] {
+        let n = network(&format!("dgx-h100-superpod:nodes={nodes}{more}"));
+        assert_eq!(n.routes.cluster().unwrap().switches(), [("leaf", leaves), ("spine", spines)]);
+    }
+    let n = network("dgx-h100-superpod:nodes=33");
+    assert_eq!(way(&n, 3, 251, 0), "n0.nic3.tx n31.nic3.rx");
+    assert_eq!(way(&n, 3, 259, 0), "n0.nic3.tx leaf3.spine0.up leaf11.spine0.down n32.nic3.rx");
+    let why = open("dgx-h100-superpod:nodes=257").err().unwrap().message.clone();
+    assert!(why.contains("spine is the last tier and has 2 switches, which nothing joins"), "{why}");
 }
 
 #[test]
