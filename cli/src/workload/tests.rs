@@ -291,4 +291,7 @@ fn mailboxes_hand_out_a_message_thread_by_thread() {
     assert_eq!(total(&machine("")), [1_001_000; 2], "a message that has arrived is there");
     let mailboxes = machine("[mailbox]\nthreads = 64\ncores = 4\ncycle = \"4ns\"\n");
     assert_eq!(total(&mailboxes), [1_001_000 + 5 * 4000; 2], "two threads of one core: 1 + 2 * 2 cycles");
+    let few = machine("[mailbox]\nthreads = 16\ncores = 4\ncycle = \"4ns\"\n");
+    let why = played(text, &few, &ComputeRule::Keep).unwrap_err();
+    assert!(why.contains("names thread 17 of rank 1's mailbox, and a mailbox of m has 16"), "{why}");
 }

@@ -73,14 +73,15 @@ pub fn play(
         sizes.entry(message.bytes).or_insert_with(|| Rc::new(carrier.message(message.bytes))).clone()
     });
     let messages = messages.collect();
-    let nodes = workload.ranks.iter().flat_map(|program| &program.nodes);
-    for node in nodes {
-        if let Work::Put(put) = &node.work {
+    for (rank, program) in workload.ranks.iter().enumerate() {
+        for (node, work) in (0..).zip(program.nodes.iter().map(|node| &node.work)) {
+            let Work::Put(put) = work else { continue };
+            one_sided::check_threads(put, stage.network)
+                .map_err(|why| format!("{}: {why}", workload.named(rank, node)))?;
             sizes.entry(put.bytes).or_insert_with(|| Rc::new(carrier.message(put.bytes)));
         }
     }
-    let mut player = Player::new(workload, matches, stage, &carried, messages);
-    player.sizes = sizes;
+    let mut player = Player::new(workload, matches, stage, &carried, messages, sizes);
     player.run()?;
     let times = player.times;
     Ok(Played { times, carried })
@@ -150,6 +151,7 @@ impl<'a> Player<'a> {
         stage: &'a Stage<'a>,
         carried: &'a [Rc<Carried>],
         messages: Vec<Rc<Carried>>,
+        sizes: HashMap<u64, Rc<Carried>>,
     ) -> Player<'a> {
         let programs = &workload.ranks;
         let mut followers: Vec<Vec<Vec<u32>>> =
@@ -176,7 +178,7 @@ impl<'a> Player<'a> {
             absent: matches.calls.iter().map(|call| call.nodes.len() as u32).collect(),
             arrivals: vec![(None, false); messages.len()],
             messages,
-            sizes: HashMap::new(),
+            sizes,
             counters: Counters::default(),
             setting_out: Vec::new(),
             puts: HashMap::new(),

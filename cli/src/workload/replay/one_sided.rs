@@ -11,6 +11,8 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
+use penny::sim::topology::Network;
+
 use super::super::program::{Put, Signal, Work};
 use super::{Admitted, Player};
 
@@ -71,6 +73,20 @@ impl Counter {
             over.push(node);
         }
         over
+    }
+}
+
+/// Checks that the machine's mailboxes have the threads that a put names.
+pub(super) fn check_threads(put: &Put, network: &Network) -> Result<(), String> {
+    let Some(mailbox) = network.mailbox else { return Ok(()) };
+    match put.to.iter().find(|(_, threads)| threads.checked_shr(mailbox.threads).unwrap_or(0) > 0) {
+        None => Ok(()),
+        Some((to, threads)) => Err(format!(
+            "names thread {} of rank {to}'s mailbox, and a mailbox of {} has {}; name threads below that",
+            threads.ilog2(),
+            network.name,
+            mailbox.threads
+        )),
     }
 }
 
