@@ -138,10 +138,16 @@ fn changed(change: impl Fn(&mut Vec<TraceNode>)) -> Result<Workload, String> {
     lowered(vec![first, nodes(1)])
 }
 
+/// Makes a node a put to a rank.
+fn one_sided(node: &mut TraceNode, to: u32) {
+    let text = format!("{{\"from\": 0, \"to\": [[{to}, 0]], \"signals\": []}}");
+    node.set(schema::ONE_SIDED, AttributeValue::Text(text));
+}
+
 #[test]
 fn what_is_wrong_with_a_trace_names_the_file_the_rank_and_the_node() {
     type Change = fn(&mut Vec<TraceNode>);
-    let cases: [(Change, &str); 12] = [
+    let cases: [(Change, &str); 16] = [
         (|nodes| nodes[0].data_deps.push(4), "t.0.et: rank 0, node 1 (gemm), which waits for node 4 (recv)"),
         (
             |nodes| nodes[0].data_deps.push(77),
@@ -166,6 +172,25 @@ fn what_is_wrong_with_a_trace_names_the_file_the_rank_and_the_node() {
                 nodes[1].set("involved_dim", AttributeValue::Bools(BoolList { values: vec![true, false] }))
             },
             "involved_dim leaves dimensions",
+        ),
+        (
+            |nodes| nodes[0].set(schema::ONE_SIDED, AttributeValue::Text("{\"from\": 0}".to_owned())),
+            "node 1 (gemm): one_sided is not what a put or a wait needs (missing field `to`",
+        ),
+        (|nodes| one_sided(&mut nodes[0], 0), "node 1 (gemm): has no comm_size that is a whole number"),
+        (
+            |nodes| {
+                one_sided(&mut nodes[0], 2);
+                nodes[0].set("comm_size", AttributeValue::Int64(8));
+            },
+            "node 1 (gemm): there is no rank 2 among 2",
+        ),
+        (
+            |nodes| {
+                let wait = "{\"counter\": \"halo\", \"count\": 3}";
+                nodes[0].set(schema::WAIT_FOR, AttributeValue::Text(wait.to_owned()));
+            },
+            "node 1 (gemm): 3 signals of `halo` are waited for on rank 0, and 0 are given to it",
         ),
         (|nodes| nodes[0].duration_micros = u64::MAX, "takes longer than can be counted"),
     ];
