@@ -25,16 +25,26 @@ const LOOK: Duration = Duration::from_millis(1);
 const READERS_OF_ROOT: u32 = 8;
 
 impl SingleCopy {
-    /// It reads the others' memory.
+    /// It may read the others' memory.
     const READS: u32 = 1;
-    /// Its kernel takes little more than the copy itself.
-    const QUICK: u32 = 2;
     /// No other rank runs on its core.
-    const OWN_CORE: u32 = 4;
+    const OWN_CORE: u32 = 2;
+    /// Its kernel takes little more than the copy itself.
+    const QUICK: u32 = 4;
+    /// Its kernel takes some times a copy.
+    const STEADY: u32 = 8;
+    /// What holds if all ranks have said it; else one is enough, because a measurement beside other work may only be too slow.
+    const OF_ALL: u32 = SingleCopy::READS | SingleCopy::OWN_CORE;
+
+    /// Returns what counts of what ranks have said.
+    fn of(told: impl Iterator<Item = u32>) -> SingleCopy {
+        let (all, any) = told.fold((u32::MAX, 0), |(all, any), told| (all & told, any | told));
+        SingleCopy(all & SingleCopy::OF_ALL | any & !SingleCopy::OF_ALL)
+    }
 
     /// Tells whether ranks read each other's memory.
     pub fn reads(self) -> bool {
-        self.0 & SingleCopy::READS != 0
+        self.0 & SingleCopy::READS != 0 && self.0 & (SingleCopy::QUICK | SingleCopy::STEADY) != 0
     }
 
     /// Tells whether each rank has a core of its own.
@@ -82,14 +92,14 @@ impl Transport {
     pub fn tell_single_copy(&self, wanted: Option<bool>, own_core: bool) {
         let mut others = (0..self.nranks).filter(|&r| r != self.rank);
         let reads = |r| !self.is_far(r) && self.process(r).is_some_and(process_memory::may_read);
-        let speed = || match wanted {
-            Some(true) => Speed::Quick,
-            Some(false) => Speed::Slow,
-            None => process_memory::speed(),
-        };
         let mut told = if own_core { SingleCopy::OWN_CORE } else { 0 };
-        if self.nranks > 1 && speed() != Speed::Slow && others.all(reads) {
-            told |= SingleCopy::READS | if speed() == Speed::Quick { SingleCopy::QUICK } else { 0 };
+        if self.nranks > 1 && wanted != Some(false) && others.all(reads) {
+            told |= SingleCopy::READS;
+            told |= match wanted.map_or_else(process_memory::speed, |_| Speed::Quick) {
+                Speed::Quick => SingleCopy::QUICK,
+                Speed::Steady => SingleCopy::STEADY,
+                Speed::Slow => 0,
+            };
         }
         self.control.life(self.rank).reads.store(told, Ordering::Relaxed);
     }
@@ -106,7 +116,7 @@ impl Transport {
         *self.single_copy.get_or_init(|| {
             let told =
                 |r| if self.is_far(r) { 0 } else { self.lines(r).life(r).reads.load(Ordering::Relaxed) };
-            SingleCopy((0..self.nranks).map(told).fold(u32::MAX, std::ops::BitAnd::bitand))
+            SingleCopy::of((0..self.nranks).map(told))
         })
     }
 
@@ -141,8 +151,9 @@ mod tests {
     #[test]
     fn a_kernel_that_is_not_quick_serves_ranks_on_cores_of_their_own() {
         let quick = SingleCopy(SingleCopy::READS | SingleCopy::QUICK | SingleCopy::OWN_CORE);
-        let steady = SingleCopy(SingleCopy::READS | SingleCopy::OWN_CORE);
-        let crowded = SingleCopy(SingleCopy::READS);
+        let steady = SingleCopy(SingleCopy::READS | SingleCopy::STEADY | SingleCopy::OWN_CORE);
+        let crowded = SingleCopy(SingleCopy::READS | SingleCopy::STEADY);
+        let slow = SingleCopy(SingleCopy::READS | SingleCopy::OWN_CORE);
         for (collective, nranks, block, served) in [
             (AlltoAll, 2, 32 * K, [true, true]),
             (AlltoAll, 2, 16 * K, [false, false]),
@@ -158,17 +169,28 @@ mod tests {
             let told = [quick, steady].map(|single_copy| single_copy.serves(collective, nranks, block));
             assert_eq!(told, served, "{collective} of {nranks} ranks, {block} bytes");
             assert!(!crowded.serves(collective, nranks, block), "{collective}");
-            assert!(!SingleCopy(SingleCopy::OWN_CORE).serves(collective, nranks, block), "{collective}");
+            assert!(!slow.serves(collective, nranks, block), "{collective}");
         }
     }
 
     #[test]
     fn what_could_come_with_the_arrivals_is_read_where_that_is_quicker() {
-        let own_cores = SingleCopy(SingleCopy::READS | SingleCopy::OWN_CORE);
+        let own_cores = SingleCopy(SingleCopy::READS | SingleCopy::STEADY | SingleCopy::OWN_CORE);
         let shared_cores = SingleCopy(SingleCopy::READS | SingleCopy::QUICK);
         assert!(own_cores.precedes_arrivals(AllGather, 4, 32 * K));
         assert!(!own_cores.precedes_arrivals(AllGather, 2, 32 * K));
         assert!(!shared_cores.precedes_arrivals(AllGather, 4, 32 * K));
         assert!(shared_cores.precedes_arrivals(Scatter, 4, 32 * K));
+    }
+
+    #[test]
+    fn one_rank_that_may_not_read_forbids_it_and_one_that_was_slow_to_measure_does_not() {
+        let (quick, slow) = (SingleCopy::READS | SingleCopy::QUICK, SingleCopy::READS);
+        assert!(SingleCopy::of([quick, slow, slow].into_iter()).reads());
+        assert!(!SingleCopy::of([quick, 0, quick].into_iter()).reads());
+        assert!(!SingleCopy::of([slow, slow].into_iter()).reads());
+        let own = SingleCopy::OWN_CORE;
+        assert!(SingleCopy::of([own, own].into_iter()).has_own_cores());
+        assert!(!SingleCopy::of([own, quick].into_iter()).has_own_cores());
     }
 }

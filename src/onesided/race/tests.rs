@@ -7,6 +7,7 @@ use crate::memory::view::Address;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
 
 /// `n` ranks, threads of this process, each with its part of one ledger.
 fn with_ledger(n: u32, work: impl Fn(Rank, &Races) + Sync) {
@@ -41,6 +42,7 @@ fn drawn(races: &Races) -> u64 {
 #[test]
 fn a_rank_that_gave_up_its_wait_for_the_ledger_keeps_nobody_else_out() {
     let apart = Barrier::new(3);
+    let gave_up = AtomicBool::new(false);
     with_ledger(3, |me, races| {
         let first = drawn(races);
         apart.wait();
@@ -48,8 +50,8 @@ fn a_rank_that_gave_up_its_wait_for_the_ledger_keeps_nobody_else_out() {
             races
                 .locked(|_| {
                     apart.wait();
-                    // BOUND: ranks 1 and 2 draw their numbers.
-                    while drawn(races) < first + 3 {
+                    // BOUND: rank 1 gives up at once, and rank 2 draws its number.
+                    while drawn(races) < first + 3 || !gave_up.load(Ordering::Relaxed) {
                         std::thread::yield_now();
                     }
                 })
@@ -58,6 +60,7 @@ fn a_rank_that_gave_up_its_wait_for_the_ledger_keeps_nobody_else_out() {
             apart.wait();
             if me == 1 {
                 let error = races.locked_by(0, |_| panic!("rank 0 holds it")).unwrap_err();
+                gave_up.store(true, Ordering::Relaxed);
                 assert_eq!(error.code, Code::Timeout);
                 let says = |part: &str| assert!(error.message.contains(part), "{error}");
                 says("rank 1 waited 60 s for the lock of PENNY_CHECK=race, which rank 0 (pid ");
