@@ -30,7 +30,7 @@ def test_a_program_prints_what_the_page_says(
     if section == "Lightning" and os.environ.get("PENNY_TORCH_FRAMEWORKS") != "1":
         pytest.skip("PENNY_TORCH_FRAMEWORKS=1 runs it, after .ci/packages python/requirements-frameworks.txt")
     script = tmp_path / "program.py"
-    # torch 2.15 finds the backend by the package's entry point, which a checkout does not have.
+    # torch finds the backend by the package's entry point, which a checkout does not have.
     script.write_text("import penny.torch\n" + program)
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
+from . import versions  # noqa: F401  (before all others: it refuses versions of torch that are too old for them)
 from .allocation import clone, empty, empty_like, full, ones, zeros
 from .errors import BackendError, InvalidUsageError, RemoteError, RendezvousError, TimeoutError
 from .heap import heap

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
-import torch
-
 from .process_group import create
 
 REPLACEABLE = "gloo"
@@ -20,11 +18,6 @@ def replace(name: str) -> None:
     if name != REPLACEABLE:
         raise ValueError(
             f"PENNY_TORCH_REPLACE is {name!r}, but Penny takes the place of gloo only: set it to gloo, or unset it"
-        )
-    if not hasattr(dist.Backend, "_ensure_backend_registered"):
-        raise RuntimeError(
-            f"torch {torch.__version__} makes gloo's groups itself, so that Penny cannot take its place: "
-            'update torch to 2.15 or later, or call init_process_group("penny")'
         )
     dist.Backend.register_backend(
         name, create, extended_api=True, devices=dist.Backend.backend_capability[name]
