@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 import torch
-from cases import BACKEND, PATIENCE, Cases, Job
+from cases import BACKEND, PATIENCE, Cases, Job, Skip
 from samples import assert_same
 
 CASES = Cases()
@@ -21,6 +21,11 @@ def total(group: dist.ProcessGroup, value: int) -> int:
     tensor = torch.tensor([value])
     dist.all_reduce(tensor, group=group)
     return int(tensor)
+
+
+def skip_where_torch_does_not_split() -> None:
+    if torch.__version__ < (2, 15):
+        raise Skip("before 2.15 torch splits groups of accelerators only")
 
 
 @CASES
@@ -61,6 +66,7 @@ def groups_of_each_half_work_side_by_side(job: Job) -> None:
 
 @CASES
 def split_group_divides_the_ranks(job: Job) -> None:
+    skip_where_torch_does_not_split()
     half = job.size // 2
     parts = [list(range(half)), list(range(half, job.size))]
     group = dist.split_group(job.tested, parts, timeout=PATIENCE)
@@ -72,6 +78,7 @@ def split_group_divides_the_ranks(job: Job) -> None:
 
 @CASES.on(4)
 def split_group_leaves_ranks_out(job: Job) -> None:
+    skip_where_torch_does_not_split()
     group = dist.split_group(job.tested, [[0, 2]], timeout=PATIENCE)
     if job.rank in (0, 2):
         assert isinstance(group, dist.ProcessGroup)

@@ -187,6 +187,9 @@ class Group(Backend):
     def _supports_time_estimate(self) -> bool:
         return False
 
+    # Its name in torch 2.14.
+    supports_time_estimate = _supports_time_estimate
+
     # --- several at once ---
 
     def start_coalescing(self) -> None:
