@@ -231,10 +231,8 @@ def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
     recording.begin()
     timeout = opts.timeout if isinstance(opts.timeout, timedelta) else timedelta(seconds=opts.timeout)
     global_ranks = list(opts.global_ranks_in_group)
-    # Older versions of torch have no such option.
-    split_from = getattr(opts, "split_from", None)
-    if split_from is not None:
-        backend = split_from.split(opts.store, global_ranks, Backend.Options("penny", timeout))
+    if opts.split_from is not None:
+        backend = opts.split_from.split(opts.store, global_ranks, Backend.Options("penny", timeout))
     else:
         who = f"of the ranks {', '.join(map(str, global_ranks))}" if global_ranks else "of all ranks"
         name = f"the process group {who}"
