@@ -252,9 +252,11 @@ impl Part {
 
 /// Stores to other ranks' memory, and waits for them.
 impl Timing {
-    /// Announces that ranks store to each other's memory from now on. Fails where they cannot on a declared machine.
-    pub fn serve_exactly(&self) -> Result<()> {
-        self.participant().map_or(Ok(()), |participant| participant.serve_exactly())
+    /// Announces that ranks store to each other's memory from now on.
+    pub fn serve_exactly(&self) {
+        if let Some(participant) = self.participant() {
+            participant.serve_exactly();
+        }
     }
 
     /// Carries bytes from one rank to another, beginning at this rank's clock or at `at_ps`; returns when they would be there.
@@ -300,6 +302,13 @@ impl Timing {
             declared.participant.put_all(&ways, bytes as u64, at_ps, deadline_ns, watch, expired)?;
         declared.participant.know(delivery.at_ps);
         Ok(Carried(Some(delivery)))
+    }
+
+    /// Waits until ranks of other hosts have carried out what this one has asked of them: on a declared machine stores have been made when
+    /// the store is told.
+    #[inline]
+    pub fn complete_far(&self) -> Result<()> {
+        if self.is_declared() { self.transport.complete_far() } else { Ok(()) }
     }
 
     /// Something has been stored at a rank: its waits there look again.

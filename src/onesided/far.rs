@@ -6,6 +6,7 @@ use super::symmetric_memory::{HeapPlace, SymmetricMemory, misaligned};
 use crate::error::Result;
 use crate::memory::view::{Address, Payload};
 use crate::memory::word::{AtomicOp, Change};
+use crate::timing::WORD;
 use crate::transport::Transport;
 use crate::types::Rank;
 
@@ -49,18 +50,31 @@ impl SymmetricMemory {
     pub(super) fn modify_far(&self, dest: Address, operation: &Atomic, rank: Rank) -> Result<u64> {
         let &Atomic { change, dtype, fetches } = operation;
         let at = self.far_word("dest", dest.get(), dtype.size(), rank)?;
-        let wide = dtype.size() == 8;
-        match fetches {
-            true => self.transport.exchange_far(rank, at, wide, change),
-            false => self.transport.change_far(rank, at, wide, change, false).map(|()| 0),
+        let (wide, me) = (dtype.size() == 8, self.my_pe());
+        let before = {
+            let _carried = self.carry(me, rank, dtype.size())?;
+            let before = match fetches {
+                true => self.transport.exchange_far(rank, at, wide, change)?,
+                false => self.transport.change_far(rank, at, wide, change, false).map(|()| 0)?,
+            };
+            if change.op != AtomicOp::Fetch {
+                self.stored_far(rank)?;
+            }
+            before
+        };
+        if fetches {
+            drop(self.carry(rank, me, dtype.size())?);
         }
+        Ok(before)
     }
 
     /// As `signal`, at a far rank.
     #[cold]
     pub(super) fn signal_far(&self, signal: Address, value: u64, op: SignalOp, rank: Rank) -> Result<()> {
         let at = self.far_word("sig_addr", signal.get(), 8, rank)?;
-        self.transport.change_far(rank, at, true, op.change(value), false)
+        let _carried = self.carry(self.my_pe(), rank, WORD)?;
+        self.transport.change_far(rank, at, true, op.change(value), false)?;
+        self.stored_far(rank)
     }
 
     /// As `put_signal`, at a far rank.
@@ -75,16 +89,23 @@ impl SymmetricMemory {
     ) -> Result<()> {
         // Nothing is written before all of it is known to be right.
         let word = self.far_word("sig_addr", signal.get(), 8, rank)?;
-        if !source.is_empty() {
-            self.place("dest", dest.get(), source.bytes())?.put_far(&self.transport, rank, source, true)?;
+        let place =
+            if source.is_empty() { None } else { Some(self.place("dest", dest.get(), source.bytes())?) };
+        let _carried = self.carry(self.my_pe(), rank, source.bytes().saturating_add(WORD))?;
+        if let Some(place) = place {
+            place.put_far(&self.transport, rank, source, true)?;
         }
-        self.transport.change_far(rank, word, true, op.change(value), false)
+        self.transport.change_far(rank, word, true, op.change(value), false)?;
+        self.stored_far(rank)
     }
 
     /// As `put_element`, at a far rank.
     #[cold]
     pub(super) fn put_element_far(&self, dest: Address, value: Payload<'_>, rank: Rank) -> Result<()> {
         self.far_word("dest", dest.get(), value.bytes(), rank)?;
-        self.place("dest", dest.get(), value.bytes())?.put_far(&self.transport, rank, value, false)
+        let place = self.place("dest", dest.get(), value.bytes())?;
+        let _carried = self.carry(self.my_pe(), rank, value.bytes())?;
+        place.put_far(&self.transport, rank, value, false)?;
+        self.stored_far(rank)
     }
 }

@@ -87,7 +87,8 @@ impl SymmetricMemory {
     fn store(&self, place: HeapPlace<'_>, source: Payload<'_>, rank: Rank) -> Result<()> {
         let bytes = source.bytes();
         if self.transport.is_far(rank) {
-            return place.put_far(&self.transport, rank, source, false);
+            place.put_far(&self.transport, rank, source, false)?;
+            return self.timing.complete_far();
         }
         // What is put most often, a word, costs no call of memcpy.
         if bytes == 8
@@ -112,10 +113,10 @@ impl SymmetricMemory {
         }
         let place = self.place("source", source.get(), bytes)?;
         self.about_to_read(Operation::Get, rank, source.get(), bytes)?;
+        self.fetch(rank, bytes)?;
         if self.transport.is_far(rank) {
             return place.get_far(&self.transport, rank, dest);
         }
-        self.fetch(rank, bytes)?;
         copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
 
@@ -216,6 +217,7 @@ impl SymmetricMemory {
             let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_across(to, from.view(s.dtype.size()))?;
         }
+        self.timing.complete_far()?;
         self.stored(rank);
         Ok(())
     }

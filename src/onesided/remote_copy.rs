@@ -83,7 +83,12 @@ impl RemoteCopy<'_> {
             }
             let place = symmetric.place("dst", self.dst.get(), self.bytes);
             if t.is_far(rank) {
-                place?.put_far(t, rank, self.src.view(self.bytes), true)?;
+                let place = place?;
+                {
+                    let _carried =
+                        symmetric.carry(symmetric.my_pe(), rank, self.bytes.saturating_add(WORD))?;
+                    place.put_far(t, rank, self.src.view(self.bytes), true)?;
+                }
                 return self.count(rank, None);
             }
             let dst = match place {

@@ -36,17 +36,17 @@ pub(super) struct HeapPlace<'a> {
 
 impl SymmetricMemory {
     /// Empty.
-    pub fn new(timing: Timing) -> Result<SymmetricMemory> {
-        timing.serve_exactly()?;
+    pub fn new(timing: Timing) -> SymmetricMemory {
+        timing.serve_exactly();
         let transport = timing.transport().clone();
         let segments = [const { OnceLock::new() }; SEGMENTS];
-        Ok(SymmetricMemory {
+        SymmetricMemory {
             transport,
             segments,
             timing,
             races: OnceLock::new(),
             closed: AtomicBool::new(false),
-        })
+        }
     }
 
     /// Returns the ranks' connection.
@@ -187,6 +187,13 @@ impl SymmetricMemory {
             drop(self.carry(self.my_pe(), from, WORD)?);
             drop(self.carry(from, self.my_pe(), bytes)?);
         }
+        Ok(())
+    }
+
+    /// A rank of another host was asked to store something: its waits there look again.
+    pub(super) fn stored_far(&self, rank: Rank) -> Result<()> {
+        self.timing.complete_far()?;
+        self.stored(rank);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::Transport;
 use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::network::Interface;
 use crate::sys::{clock, cpu};
@@ -22,8 +23,8 @@ pub(super) struct Hosts {
     names: OnceLock<Box<[String]>>,
     /// By rank, a number that ranks of one host have in common.
     numbers: OnceLock<Box<[u32]>>,
-    /// Dropped when the rank has said goodbye to far ranks.
-    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// Dropped when the rank has said goodbye to far ranks, or its communicator has ended.
+    kept: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Transport {
@@ -54,12 +55,18 @@ impl Transport {
 
     /// Keeps something until this rank has left the communicator and its link is closed. Only the first counts.
     pub fn keep_until_end(&self, kept: Arc<dyn Any + Send + Sync>) {
-        let _ = self.hosts.kept.set(kept);
+        self.hosts.kept.lock().get_or_insert(kept);
     }
 
     /// Returns what it keeps.
-    pub fn kept(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
-        self.hosts.kept.get()
+    pub fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.hosts.kept.lock().clone()
+    }
+
+    /// Keeps it no longer. The communicator has ended, and its process may, although something has a use for its lines yet.
+    pub fn end_kept(&self) {
+        let kept = self.hosts.kept.lock().take();
+        drop(kept);
     }
 
     /// Takes over from `parent` what a communicator that is made from it needs to know of hosts. `members`: its ranks there.

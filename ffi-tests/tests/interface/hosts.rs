@@ -1,6 +1,7 @@
 //! C programs of ffi-tests/c whose ranks run on several hosts: this machine under several names.
 
 use penny_ffi_tests::{compiler, hosts, ranks, root};
+use std::path::PathBuf;
 
 /// Runs a program with ranks on these hosts.
 #[track_caller]
@@ -11,21 +12,57 @@ fn holds(name: &str, on: &[&[&str]]) {
 /// The same with further variables.
 #[track_caller]
 fn holds_with(name: &str, on: &[&[&str]], more: &[(&str, &str)]) {
-    let Some(libfabric) = hosts::libfabric() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join(name);
-    compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
-    for &on in on {
-        let port = hosts::port();
-        let more = || more.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        let of = |host: &&str| hosts::variables(host, port, &libfabric).into_iter().chain(more()).collect();
-        let env: Vec<_> = on.iter().map(of).collect();
-        let said = ranks::run_each(&program, dir.path(), &env);
+    let Some(program) = Program::new(name) else { return };
+    for on in on {
+        let said = program.run(on, more);
         let cases = said[0].lines().count();
         assert!(
             cases > 0 && said.iter().all(|text| text == &said[0]),
             "every rank runs every case: {said:?}"
         );
+    }
+}
+
+/// A compiled program of ffi-tests/c.
+struct Program {
+    libfabric: PathBuf,
+    folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Program {
+    /// Compiles it. `None`: there is no libfabric.
+    fn new(name: &str) -> Option<Program> {
+        let libfabric = hosts::libfabric()?;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &file);
+        Some(Program { libfabric, folder, file })
+    }
+
+    /// Runs it with ranks on these hosts and further variables. Returns what each rank printed.
+    #[track_caller]
+    fn run(&self, on: &[&str], more: &[(&str, &str)]) -> Vec<String> {
+        let port = hosts::port();
+        let more = || more.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let of =
+            |host: &&str| hosts::variables(host, port, &self.libfabric).into_iter().chain(more()).collect();
+        let env: Vec<_> = on.iter().map(of).collect();
+        ranks::run_each(&self.file, self.folder.path(), &env)
+    }
+
+    /// Checks that all of its clocks are those of ranks on one host, on all of these hosts.
+    #[track_caller]
+    fn has_the_times_of_one_host(&self, on: &[&[&str]], more: &[(&str, &str)]) {
+        for on in on {
+            let expected = self.run(&vec!["a"; on.len()], more);
+            let found = self.run(on, more);
+            for (rank, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+                assert_eq!(differs, None, "rank {rank} on {on:?} with {more:?}");
+                assert_eq!(found.len(), expected.len(), "rank {rank} on {on:?} with {more:?}");
+            }
+        }
     }
 }
 
@@ -102,6 +139,17 @@ fn mailboxes_work_over_hosts() {
 fn the_clock_of_several_hosts_goes_on_when_the_first_rank_of_a_host_leaves() {
     let on: &[&[&str]] = &[&["a", "b", "b"], &["a", "b", "b", "c", "c"], &["a", "b", "a", "b"]];
     holds_with("machine_leavers", on, &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
+fn stores_to_memory_of_other_hosts_take_the_time_that_they_take_on_one() {
+    let Some(program) = Program::new("machine_stores") else { return };
+    let on: &[&[&str]] = &[&["a", "b"], &["a", "b", "b", "a"], &["a", "b", "c", "b"], &["a", "b", "c"]];
+    for fabric in ["dgx-h100:nodes=2", "t3000"] {
+        program.has_the_times_of_one_host(on, &[("TEST_FABRIC", fabric), ("PENNY_FABRIC_GRACE", "0")]);
+    }
+    let paced = [("TEST_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "0"), ("PENNY_FABRIC_CLOCK", "paced:1")];
+    program.has_the_times_of_one_host(&on[2..3], &paced);
 }
 
 #[test]

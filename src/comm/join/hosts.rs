@@ -16,7 +16,6 @@ use super::lifeline::Lifeline;
 use super::meeting::{Gathered, Gathering, Met, PreparedRank, Presence, faulty};
 use crate::bootstrap::{self, Attendance, DerivedPlace, Heard, Hello, MeetingPlace, Who};
 use crate::error::{Code, Error, Result};
-use crate::fabric::live::Clock;
 use crate::memory::control::{Control, Membership};
 use crate::planner::profile::HostProfile;
 use crate::sys::host::{HostIdentity, NAME_BYTES};
@@ -118,7 +117,7 @@ fn connect(
     let here = ranks[rank as usize].host.id;
     let near: Vec<Rank> = (0..nranks).filter(|&r| ranks[r as usize].host.id == here).collect();
     let far: Vec<bool> = ranks.iter().map(|other| other.host.id != here).collect();
-    check_alike(prepared, ranks, rank, &far)?;
+    check_alike(prepared, ranks, rank)?;
     let first_of = |other: &Neighbour| ranks.iter().position(|first| first.host.id == other.host.id);
     let first_of: Vec<Rank> = ranks.iter().map(|other| first_of(other).unwrap_or(0) as Rank).collect();
     prepared.founded = declared::found(prepared.machine.as_ref(), rank, &first_of)?;
@@ -147,19 +146,7 @@ fn local_address(attendance: &Attendance) -> IpAddr {
 }
 
 /// Are the ranks' settings such that they can join?
-fn check_alike(prepared: &PreparedRank, ranks: &[Neighbour], rank: Rank, far: &[bool]) -> Result<()> {
-    let there = far.iter().position(|&far| far);
-    if let (Some(machine), Some(other)) = (&prepared.machine, there)
-        && matches!(machine.clock, Clock::Paced(_))
-    {
-        return Err(Error::usage(format!(
-            "PENNY_FABRIC={}: ranks {rank} and {other} run on two hosts ({} and {}), and the clock of a declared machine is virtual there; \
-             start all ranks on one host, or unset PENNY_FABRIC_CLOCK",
-            machine.spec,
-            ranks[rank as usize].host.name(),
-            ranks[other].host.name()
-        )));
-    }
+fn check_alike(prepared: &PreparedRank, ranks: &[Neighbour], rank: Rank) -> Result<()> {
     let word = |other: &Neighbour| other.introduction.machine;
     if let Some(peer) = ranks.iter().position(|other| word(other) != word(&ranks[rank as usize])) {
         return Err(declared::unlike(rank, prepared.machine.as_ref(), peer as Rank));

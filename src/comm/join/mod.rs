@@ -162,7 +162,17 @@ pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     if communicator.broken().is_err() {
         communicator.registered.keep_mapped(communicator.transport.clone());
     }
+    end(communicator);
     told
+}
+
+/// Drops a communicator that this rank has left. Memory that peers may access yet may keep its transport, which keeps nothing else.
+fn end(communicator: CommCore) {
+    let transport = Arc::downgrade(&communicator.transport);
+    drop(communicator);
+    if let Some(transport) = transport.upgrade() {
+        transport.end_kept();
+    }
 }
 
 /// Makes all ranks' calls fail, gets our own thread out of its call, and frees the communicator; in a thread's interrupt check
@@ -180,6 +190,7 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
     }
     let (mut communicator, _) = part(handle)?;
     communicator.registered.keep_mapped(communicator.transport.clone());
+    end(communicator);
     Ok(())
 }
 

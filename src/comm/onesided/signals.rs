@@ -211,7 +211,7 @@ impl CommCore {
     fn deliver(&self, place: SignalPlace, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, SignalPlace { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
-        self.timing().serve_exactly()?;
+        self.timing().serve_exactly();
         let carried = self.timing().put(me, peer, data.bytes() + WORD, self.group_clock)?;
         copy_across(target, data)?;
         die_point!(120 "signal_data");
@@ -228,9 +228,13 @@ impl CommCore {
     fn deliver_far(&self, place: SignalPlace, at: u64, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, SignalPlace { peer, context, index }) = (&*self.transport, place);
         t.check_ranks(std::iter::once(peer))?;
+        self.timing().serve_exactly();
+        let carried = self.timing().put(self.rank(), peer, data.bytes() + WORD, self.group_clock)?;
         t.put_far(peer, at, data, true)?;
         t.signal_far(peer, context, index)?;
-        Ok(None)
+        self.timing().complete_far()?;
+        self.timing().stored(peer);
+        Ok(carried.at_ps())
     }
 
     /// Waits for signals and takes them off: all or none.
@@ -316,7 +320,7 @@ impl CommCore {
         if waiting.polls.is_some() {
             return t.wait_or_leave(waiting, ready, watch, expired);
         }
-        self.timing().serve_exactly()?;
+        self.timing().serve_exactly();
         self.timing().wait_until(ready, watch, expired, what)
     }
 

@@ -106,7 +106,7 @@ impl CommCore {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let symmetric = Arc::new(SymmetricMemory::new(self.timing().clone())?);
+        let symmetric = Arc::new(SymmetricMemory::new(self.timing().clone()));
         self.symmetric = Some(Symmetric {
             symmetric: symmetric.clone(),
             arena: Arena::new(),

@@ -36,7 +36,7 @@ pub const AWAITED: usize = 16;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x08");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x09");
 
 shared_layout! {
     /// What all ranks look at.
@@ -115,10 +115,10 @@ shared_layout! {
         pub certificate: AtomicU64,
         /// 1 + the number of the thread whose wait `awaited` describes; 0: nobody's.
         pub awaited_by: AtomicU32,
-        /// 1: the host whose first rank this is runs no thread that this host knows of (`fabric/live/hosts.rs`).
-        pub host_rests: AtomicU32,
-        /// The last batch of served calls that the host was told of; on that host itself, that it has taken in.
-        pub host_batch: AtomicU64,
+        _pad: AtomicU32,
+        /// Of the host whose first rank this is: twice the number of batches that it was told of, and 1 while it runs no thread; on that
+        /// host itself, how many it has taken in (`fabric/live/hosts.rs`).
+        pub host_batches: AtomicU64,
         /// Messages of that host: twice the number that this host has taken in, and 1 while a process takes one in; on that host itself,
         /// how many it has told.
         pub host_messages: AtomicU64,

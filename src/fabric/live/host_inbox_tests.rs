@@ -1,11 +1,11 @@
 //! Messages between hosts that come late, in another order, or when a rank has just left.
 
 use super::super::clock_segment::FREE;
-use super::super::hosts::tests::{Told, connected, half, pass, unconnected};
+use super::super::hosts::tests::{Told, connected, half, pass, slow, unconnected};
 use super::Participant;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::types::Rank;
 use std::collections::VecDeque;
@@ -155,12 +155,6 @@ fn play(first_of: &[Rank], leaving: &[Rank], before: impl Fn() + Copy + Send + '
 
 #[test]
 fn ranks_go_on_when_the_first_of_each_host_leaves() {
-    static CHANCE: AtomicU64 = AtomicU64::new(0);
-    // A process that is slow to hear.
-    let slow = || {
-        let word = CHANCE.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (0..word >> 58).for_each(|_| std::thread::yield_now());
-    };
     for leaving in [&[0, 2, 4][..], &[2, 4], &[0, 3], &[2, 3]] {
         let expected = play(&[0; 6], leaving, || {});
         for time in 0..12 {

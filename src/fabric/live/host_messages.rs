@@ -43,14 +43,20 @@ impl Account {
 pub enum HostMessage {
     /// Some of the posts of a ticket, from `at` on, of `total`.
     Posts { place: Rank, ticket: u32, turn: u32, at: u32, total: u32, posts: Vec<[u64; POST]> },
-    /// A host on which no thread runs, after it has taken in this batch.
-    Rest { host: Rank, batch: u64 },
+    /// A host on which no thread runs, after it has taken in this many batches.
+    Rest { host: Rank, batches: u64 },
     /// Ranks have waited for longer than the grace period.
     Hurry,
     /// A call stands no more.
     Withdrawn { place: Rank, ticket: u32, turn: u32 },
-    /// Calls of the host are served. `batch`: the number, with the last part of them; before that 0.
-    Served { host: Rank, batch: u64, account: Account, exits: Vec<ExitOf> },
+    /// Calls of the host are served. `is_last`: no more of them in this batch.
+    Served { host: Rank, is_last: bool, account: Account, exits: Vec<ExitOf> },
+    /// A rank has stored to the memory of another: for the engine's host, which tells it to the other one's.
+    Stored { place: Rank, at_ps: u64 },
+    /// The same, from the engine's host: a batch of its own.
+    Woken { place: Rank, at_ps: u64 },
+    /// Ranks store to each other's memory from now on.
+    Exact,
 }
 
 const POSTS: u64 = 1;
@@ -58,6 +64,9 @@ const REST: u64 = 2;
 const WITHDRAWN: u64 = 3;
 const SERVED: u64 = 4;
 const HURRY: u64 = 5;
+const STORED: u64 = 6;
+const WOKEN: u64 = 7;
+const EXACT: u64 = 8;
 
 fn both(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
@@ -76,12 +85,15 @@ impl HostMessage {
                 head.into_iter().chain(posts.iter().flatten().copied()).collect()
             }
             HostMessage::Hurry => vec![HURRY],
-            HostMessage::Rest { host, batch } => vec![REST, u64::from(*host), *batch],
+            HostMessage::Exact => vec![EXACT],
+            HostMessage::Stored { place, at_ps } => vec![STORED, u64::from(*place), *at_ps],
+            HostMessage::Woken { place, at_ps } => vec![WOKEN, u64::from(*place), *at_ps],
+            HostMessage::Rest { host, batches } => vec![REST, u64::from(*host), *batches],
             HostMessage::Withdrawn { place, ticket, turn } => {
                 vec![WITHDRAWN, both(*place, *ticket), u64::from(*turn)]
             }
-            HostMessage::Served { host, batch, account, exits } => {
-                let head = [SERVED, u64::from(*host), *batch].into_iter().chain(account.0);
+            HostMessage::Served { host, is_last, account, exits } => {
+                let head = [SERVED, u64::from(*host), u64::from(*is_last)].into_iter().chain(account.0);
                 let exit = |exit: &ExitOf| [both(exit.place, exit.ticket), exit.turn.into(), exit.exit_ps];
                 head.chain(exits.iter().flat_map(exit)).collect()
             }
@@ -102,12 +114,15 @@ impl HostMessage {
                 Some(HostMessage::Posts { place, ticket, turn, at, total, posts: posts.to_vec() })
             }
             [HURRY] => Some(HostMessage::Hurry),
-            [REST, host, batch] => Some(HostMessage::Rest { host: rank(host)?, batch }),
+            [EXACT] => Some(HostMessage::Exact),
+            [STORED, place, at_ps] => Some(HostMessage::Stored { place: rank(place)?, at_ps }),
+            [WOKEN, place, at_ps] => Some(HostMessage::Woken { place: rank(place)?, at_ps }),
+            [REST, host, batches] => Some(HostMessage::Rest { host: rank(host)?, batches }),
             [WITHDRAWN, whose, turn] => {
                 let ((place, ticket), turn) = (halves(whose), u32::try_from(turn).ok()?);
                 Some(HostMessage::Withdrawn { place, ticket, turn })
             }
-            [SERVED, host, batch, calls, trace, late, reached, ref rest @ ..] => {
+            [SERVED, host, is_last @ 0..=1, calls, trace, late, reached, ref rest @ ..] => {
                 let (exits, []) = rest.as_chunks::<3>() else { return None };
                 let exit = |&[whose, turn, exit_ps]: &[u64; 3]| {
                     let ((place, ticket), turn) = (halves(whose), u32::try_from(turn).ok()?);
@@ -115,7 +130,7 @@ impl HostMessage {
                 };
                 let account = Account([calls, trace, late, reached]);
                 let exits = exits.iter().map(exit).collect::<Option<_>>()?;
-                Some(HostMessage::Served { host: rank(host)?, batch, account, exits })
+                Some(HostMessage::Served { host: rank(host)?, is_last: is_last == 1, account, exits })
             }
             _ => None,
         }
@@ -160,12 +175,15 @@ mod tests {
                 total: 48,
                 posts: vec![[7; POST]; POSTS_AT_ONCE],
             },
-            HostMessage::Rest { host: 4, batch: 5 },
+            HostMessage::Rest { host: 4, batches: 5 },
             HostMessage::Hurry,
+            HostMessage::Stored { place: 6, at_ps: u64::MAX },
+            HostMessage::Woken { place: 7, at_ps: 8 },
+            HostMessage::Exact,
             HostMessage::Withdrawn { place: 1, ticket: 2, turn: 3 },
             HostMessage::Served {
                 host: 2,
-                batch: 0,
+                is_last: false,
                 account: Account([1, 2, 3, 4]),
                 exits: vec![exit; SERVED_AT_ONCE],
             },
@@ -180,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_bytes_are_no_message_or_one(words in prop::collection::vec(0u64..6, 0..30), cut in 0usize..8) {
+        fn random_bytes_are_no_message_or_one(words in prop::collection::vec(0u64..9, 0..30), cut in 0usize..8) {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             if let Some(message) = HostMessage::of(&bytes[..bytes.len().saturating_sub(cut)]) {
                 prop_assert_eq!(HostMessage::of(&message.bytes()), Some(message));

@@ -69,23 +69,37 @@ impl Participant {
             return;
         };
         let is_first = board.place(rank).left.swap(1, Ordering::AcqRel) == 0;
-        let has_left = |rank: Rank| board.place(rank).left.load(Ordering::Acquire) != 0;
-        if !hosts.ranks(host).all(has_left) {
+        if !self.have_left(hosts, host) {
             return;
         }
         if host == 0 {
             self.settle(hosts, inbox);
             hosts.leave_alone();
         }
-        if is_first && hosts.has_engine() && self.rests(host) {
+        if is_first && hosts.has_engine() {
+            self.gives_back(host);
+        }
+    }
+
+    /// Have all ranks of a host left?
+    pub(super) fn have_left(&self, hosts: &ClockHosts, host: Rank) -> bool {
+        let has_left = |rank: Rank| self.clock_segment().place(rank).left.load(Ordering::Acquire) != 0;
+        hosts.ranks(host).all(has_left)
+    }
+
+    /// The token of a host that has left counts no more.
+    pub(super) fn gives_back(&self, host: Rank) {
+        // ORDER: one of those who see that all have left finds the token; partner: the count in `expect`.
+        if self.clock_segment().place(host).host_batches.fetch_or(1, Ordering::AcqRel) % 2 == 0 {
             self.rest();
         }
     }
 
-    /// The token of a host counts no more. False: it did not.
-    fn rests(&self, host: Rank) -> bool {
-        let token = &self.clock_segment().place(host).host_rests;
-        token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// The token of a host counts no more, which has taken in this many batches. False: it does not count, or was told of more.
+    fn rests(&self, host: Rank, batches: u64) -> bool {
+        let (now, then) = (batches.wrapping_mul(2), batches.wrapping_mul(2) + 1);
+        let word = &self.clock_segment().place(host).host_batches;
+        word.compare_exchange(now, then, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Takes in a message of another host, without its number.
@@ -99,11 +113,10 @@ impl Participant {
                     self.halt(&e);
                 }
             }
-            HostMessage::Rest { host, batch }
+            HostMessage::Rest { host, batches }
                 if hosts.has_engine() && hosts.others().any(|other| other == host) =>
             {
-                let is_latest = self.clock_segment().place(host).host_batch.load(Ordering::Acquire) == batch;
-                if is_latest && self.rests(host) {
+                if self.rests(host, batches) {
                     self.rest();
                 } else {
                     self.drive();
@@ -120,8 +133,20 @@ impl Participant {
                 }
             }
             HostMessage::Hurry => self.count_out_stragglers(0),
-            HostMessage::Served { host, batch, account, exits } if host == hosts.here => {
-                self.take_exits(hosts, batch, &account, &exits);
+            HostMessage::Served { host, is_last, account, exits } if host == hosts.here => {
+                self.taken_in(hosts, is_last, || self.take_exits(hosts, &account, &exits));
+            }
+            HostMessage::Stored { place, at_ps } if hosts.has_engine() => {
+                match hosts.has(hosts.here, place) {
+                    true => self.wake(place, at_ps),
+                    false => self.pass_stored(hosts, place, at_ps),
+                }
+            }
+            HostMessage::Woken { place, at_ps } if hosts.has(hosts.here, place) => {
+                self.taken_in(hosts, true, || self.wake(place, at_ps));
+            }
+            HostMessage::Exact if hosts.has_engine() => {
+                self.clock_segment().header().exact.store(1, Ordering::Release);
             }
             _ => {}
         }
@@ -158,11 +183,21 @@ impl Participant {
         Ok(())
     }
 
+    /// Takes in a batch, or a part of one, which lets threads of this host go on.
+    fn taken_in(&self, hosts: &ClockHosts, is_last: bool, take: impl FnOnce()) {
+        // Nothing is told before all of it is taken in.
+        self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
+        take();
+        if is_last {
+            // ORDER: what goes on is counted before; partner: the load in `tell_rest`.
+            self.clock_segment().place(hosts.here).host_batches.fetch_add(1, Ordering::AcqRel);
+        }
+        self.rest();
+    }
+
     /// Has ranks of this host go on whose calls the engine has served.
-    fn take_exits(&self, hosts: &ClockHosts, batch: u64, account: &Account, exits: &[ExitOf]) {
+    fn take_exits(&self, hosts: &ClockHosts, account: &Account, exits: &[ExitOf]) {
         let (board, header) = (self.clock_segment(), self.clock_segment().header());
-        // Nothing is told before all of them are taken in.
-        header.running.fetch_add(1, Ordering::AcqRel);
         account.store(header);
         for &ExitOf { place, ticket, turn, exit_ps } in exits {
             let Some(line) = ticket_of(board, place, ticket).filter(|_| hosts.has(hosts.here, place)) else {
@@ -184,11 +219,7 @@ impl Participant {
                 header.running.fetch_sub(1, Ordering::AcqRel);
             }
         }
-        if batch != 0 {
-            board.place(hosts.here).host_batch.store(batch, Ordering::Release);
-        }
         self.ring_served();
-        self.rest();
     }
 }
 

@@ -11,7 +11,8 @@
 //! Each host has a clock segment. What a rank does on its own host is as it is on a machine of one host; only where a process would run
 //! the engine, one of another host than rank 0's tells the calls of its host that the engine does not know, and that its host rests. When the
 //! engine has served calls of that host, it counts as running until it has taken the exits in and rests again. So the engine runs when nobody runs anywhere, as on
-//! one host, and its times are the same. Messages go by way of the meeting's server, and every process hears them (`host_inbox.rs`).
+//! one host, and its times are the same. A store to the memory of a rank of another host is told by way of the engine's host, too, which counts that rank's host as
+//! running before it hears that the one who stores rests. Messages go by way of the meeting's server, and every process hears them (`host_inbox.rs`).
 
 use super::clock_segment::{ABANDONED, FREE, INSIDE, POSTED, SERVED};
 use super::host_inbox::Inbox;
@@ -140,7 +141,7 @@ impl Participant {
     /// grace period.
     pub(super) fn look_across(&self, hosts: &ClockHosts) {
         let (board, now_ns) = (self.clock_segment(), clock::now_ns());
-        let waits = |host: Rank| board.place(host).host_rests.load(Ordering::Acquire) == 1;
+        let waits = |host: Rank| board.place(host).host_batches.load(Ordering::Acquire) % 2 == 1;
         let is_inside = |rank: Rank| board.threads(rank).iter().any(|thread| thread.now() == INSIDE);
         let runs = board.header().runs.load(Ordering::Acquire);
         let mut looked = hosts.looked.lock();
@@ -174,10 +175,13 @@ impl Participant {
     /// Tells the engine's host that no thread of this host runs, and the calls that it does not know.
     pub(super) fn tell_rest(&self) {
         let Some(hosts) = &self.hosts else { return };
-        let _ = self.tell_posts(hosts).and_then(|()| {
-            let batch = self.clock_segment().place(hosts.here).host_batch.load(Ordering::Acquire);
-            self.say(hosts, &HostMessage::Rest { host: hosts.here, batch })
-        });
+        // ORDER: before the look at `running`; partner: `taken_in`. So what these batches have made run has come to rest.
+        let batches = self.clock_segment().place(hosts.here).host_batches.load(Ordering::Acquire);
+        if self.clock_segment().header().running.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let rest = HostMessage::Rest { host: hosts.here, batches };
+        let _ = self.tell_posts(hosts).and_then(|()| self.say(hosts, &rest));
     }
 
     fn tell_posts(&self, hosts: &ClockHosts) -> Result<()> {
@@ -229,22 +233,56 @@ impl Participant {
             if exits.is_empty() {
                 continue;
             }
-            let line = board.place(host);
-            if line.host_rests.swap(0, Ordering::AcqRel) == 1 {
-                header.running.fetch_add(1, Ordering::AcqRel);
-            }
+            self.expect(hosts, host);
             // The engine has counted each of them: the token stands for all.
             header.running.fetch_sub(exits.len() as u32, Ordering::AcqRel);
-            let batch = line.host_batch.fetch_add(1, Ordering::AcqRel) + 1;
             let parts = exits.chunks(SERVED_AT_ONCE).collect::<Vec<_>>();
             for (at, part) in parts.iter().enumerate() {
-                let batch = if at + 1 == parts.len() { batch } else { 0 };
+                let is_last = at + 1 == parts.len();
                 let message =
-                    HostMessage::Served { host, batch, account: Account::of(header), exits: part.to_vec() };
+                    HostMessage::Served { host, is_last, account: Account::of(header), exits: part.to_vec() };
                 if self.say(hosts, &message).is_err() {
                     return;
                 }
             }
+        }
+    }
+
+    /// Counts a host as running until it has taken in a batch more, of which it is told next. Somebody else runs meanwhile.
+    fn expect(&self, hosts: &ClockHosts, host: Rank) {
+        let batches = &self.clock_segment().place(host).host_batches;
+        let next = |now: u64| Some((now | 1) + 1);
+        let before = batches.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|now| now);
+        if before % 2 == 1 {
+            self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
+        }
+        // It takes in nothing any more if its ranks have left, which may have been heard just before.
+        if self.have_left(hosts, host) {
+            self.gives_back(host);
+        }
+    }
+
+    /// A store was made at this rank's clock to the memory of a rank of another host.
+    pub(super) fn tell_stored(&self, hosts: &ClockHosts, place: Rank, at_ps: u64) {
+        match hosts.has_engine() {
+            true => self.pass_stored(hosts, place, at_ps),
+            // This host counts as running until it tells that it rests, which is heard after this.
+            false => drop(self.say(hosts, &HostMessage::Stored { place, at_ps })),
+        }
+    }
+
+    /// Tells a rank's host of a store to that rank's memory.
+    pub(super) fn pass_stored(&self, hosts: &ClockHosts, place: Rank, at_ps: u64) {
+        if let Some(&host) = hosts.host_of(place) {
+            self.expect(hosts, host);
+            let _ = self.say(hosts, &HostMessage::Woken { place, at_ps });
+        }
+    }
+
+    /// Tells the engine's host that ranks store to each other's memory.
+    pub(super) fn tell_exact(&self) {
+        if let Some(hosts) = self.hosts.as_ref().filter(|hosts| !hosts.has_engine()) {
+            let _ = self.say(hosts, &HostMessage::Exact);
         }
     }
 }

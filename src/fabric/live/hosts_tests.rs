@@ -5,7 +5,7 @@ use super::super::{CallSpec, Clock, HostNews, Machine, Post, What};
 use super::Participant;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RankView};
-use crate::sync::prim::Ordering;
+use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::clock;
 use crate::topology::open;
 use crate::types::Rank;
@@ -78,6 +78,13 @@ pub fn connected(
     (all, senders)
 }
 
+/// Takes its time, by chance, as a process that is slow to hear.
+pub fn slow() {
+    static CHANCE: AtomicU64 = AtomicU64::new(0);
+    let word = CHANCE.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..word >> 58).for_each(|_| std::thread::yield_now());
+}
+
 /// A thread that hears for a rank, until nobody is left who could tell it something.
 fn listener(participant: &Arc<Participant>, before: impl Fn() + Send + 'static) -> Sender<Told> {
     let (sender, receiver) = channel::<Told>();
@@ -137,6 +144,74 @@ fn ranks_of_several_hosts_are_done_when_those_of_one_host_are() {
     let expected = exits(&[0; 6]);
     for hosts in [[0, 0, 0, 3, 3, 3], [0, 1, 0, 1, 0, 1], [0, 0, 2, 3, 3, 2], [0, 1, 2, 3, 4, 5]] {
         assert_eq!(exits(&hosts), expected, "{hosts:?}");
+    }
+}
+
+/// When each rank's stores to others' words were made, and when it had waited for as many to its own.
+fn stores(first_of: &[Rank], before: impl Fn() + Copy + Send + 'static) -> (Vec<Vec<u64>>, [u64; 2]) {
+    let (all, n) = (connected(unconnected(first_of, 0), before).0, first_of.len() as Rank);
+    let words: Vec<AtomicU64> = first_of.iter().map(|_| AtomicU64::new(0)).collect();
+    let play = |participant: &Participant| {
+        let me = participant.place();
+        let hangs = || Error::timeout(format!("rank {me} hangs"));
+        let deadline_ns = clock::now_ns() + 60_000_000_000;
+        participant.serve_exactly();
+        let round = |round: u64| {
+            let to = (me + 1 + (round as Rank) % (n - 1)) % n;
+            let bytes = 1000 * (1 + u64::from(me) * 7 + round);
+            let arrived =
+                participant.put_all(&[[me, to]], bytes, None, deadline_ns, || Ok(()), hangs).unwrap();
+            words[to as usize].fetch_add(1, Ordering::AcqRel);
+            participant.stored(to);
+            let at_ps = arrived.at_ps;
+            drop(arrived);
+            let come = || words[me as usize].load(Ordering::Acquire) > round;
+            participant.await_store(come, deadline_ns, || Ok(()), hangs, String::new).unwrap();
+            [at_ps, participant.clock_ps()]
+        };
+        let times: Vec<u64> = (0..30).flat_map(round).collect();
+        // None ends before all are done.
+        let spec = CallSpec::plain(What::Meeting, 0, 0, 0);
+        pass(participant, &[Post { comm: 1, key: 0, spec, member: me, members: n }]).unwrap();
+        times
+    };
+    let times = std::thread::scope(|scope| {
+        let threads: Vec<_> = all.iter().map(|participant| scope.spawn(|| play(participant))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let stats = all[0].clock_stats();
+    (times, [stats.trace, stats.late])
+}
+
+#[test]
+fn stores_to_ranks_of_other_hosts_are_in_the_order_of_the_machines_time() {
+    let expected = stores(&[0; 6], || {});
+    assert_eq!(expected.1[1], 0, "late entries");
+    for hosts in [[0, 0, 0, 3, 3, 3], [0, 1, 0, 1, 0, 1], [0, 0, 2, 3, 3, 2], [0, 1, 2, 3, 4, 5]] {
+        for time in 0..4 {
+            assert_eq!(stores(&hosts, slow), expected, "{hosts:?}, time {time}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_told_of_a_store_as_it_leaves_does_not_hold_the_clock() {
+    for is_told_after in [true, false] {
+        let mut all = ranks(&[0, 1, 2]);
+        // Its rank hears nothing any more.
+        let left = all.pop().unwrap();
+        left.depart();
+        if is_told_after {
+            all[0].hear(&HostNews::Left(2));
+        }
+        all[0].stored(2);
+        if !is_told_after {
+            all[0].hear(&HostNews::Left(2));
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| pass(&all[0], &[half(true, 0, 1, 1, 64)]).unwrap());
+            assert!(pass(&all[1], &[half(false, 0, 1, 1, 64)]).unwrap() > 0);
+        });
     }
 }
 

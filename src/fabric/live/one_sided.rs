@@ -45,17 +45,11 @@ impl Drop for Delivery<'_> {
 }
 
 impl Participant {
-    /// Declares that ranks of the job store to each other's memory from now on. Fails if they run on several hosts: a store and its time are
-    /// not told to others yet.
-    pub fn serve_exactly(&self) -> Result<()> {
-        if self.is_across_hosts() {
-            return Err(Error::usage(
-                "one-sided access, signals and mailboxes on a declared machine are not there yet where its ranks run on several hosts; start \
-                 all ranks on one host, or unset PENNY_FABRIC",
-            ));
+    /// Declares that ranks of the job store to each other's memory from now on.
+    pub fn serve_exactly(&self) {
+        if self.clock_segment().header().exact.swap(1, Ordering::AcqRel) == 0 {
+            self.tell_exact();
         }
-        self.clock_segment().header().exact.store(1, Ordering::Release);
-        Ok(())
     }
 
     /// Send bytes from places of the machine to others, all at once, at this rank's clock or at `at_ps`; until the last have
@@ -118,8 +112,16 @@ impl Participant {
 
     /// Makes waiting threads of a rank of the job look again, after a store to its memory at this rank's clock.
     pub fn stored(&self, place: Rank) {
+        match &self.hosts {
+            Some(hosts) if !hosts.has(hosts.here, place) => self.tell_stored(hosts, place, self.clock_ps()),
+            _ => self.wake(place, self.clock_ps()),
+        }
+    }
+
+    /// Makes waiting threads of a rank of this host look again, after a store to its memory at this time.
+    pub(super) fn wake(&self, place: Rank, at_ps: u64) {
         let line = self.clock_segment().place(place);
-        line.stored_ps.fetch_max(self.clock_ps(), Ordering::AcqRel);
+        line.stored_ps.fetch_max(at_ps, Ordering::AcqRel);
         let running = &self.clock_segment().header().running;
         // ORDER: not a load, which could come before the store that was made; partner: the addition in `await_store`.
         let mut before = line.awaiting.fetch_add(0, Ordering::AcqRel);
@@ -218,7 +220,7 @@ impl Participant {
         let look = || {
             described.write();
             self.look_out(&mut watchdog);
-            self.check().and_then(|()| watch())
+            self.check().and_then(|()| self.check_engine()).and_then(|()| watch())
         };
         let waiter = Waiter {
             backoff: self.backoff(),

@@ -24,6 +24,7 @@ impl Semaphores {
         };
         change(2 + me as usize, AtomicOp::Add, inc, true)?;
         change(1, AtomicOp::Set, me + 1, true)?;
-        change(0, AtomicOp::Add, inc, false)
+        change(0, AtomicOp::Add, inc, false)?;
+        self.home.symmetric.stored_far(rank)
     }
 }
