@@ -254,9 +254,7 @@ impl Part {
 impl Timing {
     /// Announces that ranks store to each other's memory from now on.
     pub fn serve_exactly(&self) {
-        if let Some(participant) = self.participant() {
-            participant.serve_exactly();
-        }
+        self.participant().into_iter().for_each(|participant| participant.serve_exactly());
     }
 
     /// Carries bytes from one rank to another, beginning at this rank's clock or at `at_ps`; returns when they would be there.
@@ -304,9 +302,7 @@ impl Timing {
         Ok(Carried(Some(delivery)))
     }
 
-    /// Waits until ranks of other hosts have carried out what this one has asked of them: on a declared machine stores have been made when
-    /// the store is told.
-    #[inline]
+    /// Waits, on a declared machine, until ranks of other hosts have carried out what is asked of them, before `stored` tells it.
     pub fn complete_far(&self) -> Result<()> {
         if self.is_declared() { self.transport.complete_far() } else { Ok(()) }
     }

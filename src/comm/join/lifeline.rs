@@ -122,13 +122,7 @@ impl Lifeline {
             };
             match heard {
                 Heard::Death(rank) => self.each(rank, |transport, rank| transport.note_far_death(rank)),
-                Heard::Failed(error) => {
-                    let _ = self.verdict.set(error);
-                    // The rank still joins: there is one communicator.
-                    let all: Vec<_> =
-                        self.listeners.lock().iter().filter_map(|l| l.transport.upgrade()).collect();
-                    all.iter().for_each(|transport| transport.wake_own());
-                }
+                Heard::Failed(error) => self.fail(error),
                 Heard::Left(rank) => rank_0_left |= rank == 0,
                 // For the clock alone.
                 Heard::Told { .. } => {}
@@ -142,6 +136,14 @@ impl Lifeline {
                 }
             }
         }
+    }
+
+    /// The communicator will not come to be.
+    fn fail(&self, error: Error) {
+        let _ = self.verdict.set(error);
+        // The rank still joins: there is one communicator.
+        let all: Vec<_> = self.listeners.lock().iter().filter_map(|l| l.transport.upgrade()).collect();
+        all.iter().for_each(|transport| transport.wake_own());
     }
 
     /// Carries what the clock of a declared machine tells other hosts, and what they tell it. `None`: no machine is declared.
@@ -169,7 +171,7 @@ impl Lifeline {
             (Clock::Early(early), Some(heard @ (Heard::Told { .. } | Heard::Left(_)))) => {
                 match early.len() < MOST_EARLY {
                     true => early.push(heard.clone()),
-                    false => drop(self.verdict.set(too_early())),
+                    false => self.fail(too_early()),
                 }
             }
             (Clock::Early(_) | Clock::None, _) => {}
@@ -251,3 +253,7 @@ impl Drop for Leave {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "lifeline_tests.rs"]
+mod tests;

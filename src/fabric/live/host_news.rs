@@ -90,7 +90,8 @@ impl Participant {
     /// The token of a host that has left counts no more.
     pub(super) fn gives_back(&self, host: Rank) {
         // ORDER: one of those who see that all have left finds the token; partner: the count in `expect`.
-        if self.clock_segment().place(host).host_batches.fetch_or(1, Ordering::AcqRel) % 2 == 0 {
+        let batches = &self.clock_segment().place(host).host_batches;
+        if batches.fetch_or(1, Ordering::AcqRel).is_multiple_of(2) {
             self.rest();
         }
     }

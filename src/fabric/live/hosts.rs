@@ -248,11 +248,12 @@ impl Participant {
         }
     }
 
-    /// Counts a host as running until it has taken in a batch more, of which it is told next. Somebody else runs meanwhile.
+    /// Counts a host as running until it has taken in a batch more, of which it is told next. The caller has seen to it that another thread or host counts.
     fn expect(&self, hosts: &ClockHosts, host: Rank) {
         let batches = &self.clock_segment().place(host).host_batches;
         let next = |now: u64| Some((now | 1) + 1);
-        let before = batches.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|now| now);
+        let before =
+            batches.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|now| now);
         if before % 2 == 1 {
             self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
         }
