@@ -155,6 +155,7 @@ impl Lifeline {
         };
         let tells = self.clone();
         participant.connect(Box::new(move |bytes| tells.attendance.tell(bytes)));
+        participant.share_known();
         if let Clock::Early(early) = std::mem::replace(&mut *clock, Clock::Declared(participant.clone())) {
             early.into_iter().for_each(|heard| participant.hear(&news_of(&Some(heard))));
         }

@@ -36,7 +36,7 @@ pub const AWAITED: usize = 16;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x09");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x0a");
 
 shared_layout! {
     /// What all ranks look at.
@@ -122,6 +122,8 @@ shared_layout! {
         /// Messages of that host: twice the number that this host has taken in, and 1 while a process takes one in; on that host itself,
         /// how many it has told.
         pub host_messages: AtomicU64,
+        /// Of the host whose first rank this is: the latest time that its programs' clocks are known to have reached (`program_time.rs`).
+        pub known_ps: AtomicU64,
         /// What that thread waits for, as text that ends with a 0.
         pub awaited: [AtomicU64; AWAITED],
         /// Rung when another rank has stored to its memory.

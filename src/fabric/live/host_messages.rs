@@ -57,6 +57,8 @@ pub enum HostMessage {
     Woken { place: Rank, at_ps: u64 },
     /// Ranks store to each other's memory from now on.
     Exact,
+    /// A thread of a host knows that this time has come. `asks`: the others tell when theirs do.
+    Known { host: Rank, ps: u64, asks: bool },
 }
 
 const POSTS: u64 = 1;
@@ -67,6 +69,7 @@ const HURRY: u64 = 5;
 const STORED: u64 = 6;
 const WOKEN: u64 = 7;
 const EXACT: u64 = 8;
+const KNOWN: u64 = 9;
 
 fn both(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
@@ -86,6 +89,7 @@ impl HostMessage {
             }
             HostMessage::Hurry => vec![HURRY],
             HostMessage::Exact => vec![EXACT],
+            HostMessage::Known { host, ps, asks } => vec![KNOWN, u64::from(*host), *ps, u64::from(*asks)],
             HostMessage::Stored { place, at_ps } => vec![STORED, u64::from(*place), *at_ps],
             HostMessage::Woken { place, at_ps } => vec![WOKEN, u64::from(*place), *at_ps],
             HostMessage::Rest { host, batches } => vec![REST, u64::from(*host), *batches],
@@ -115,6 +119,9 @@ impl HostMessage {
             }
             [HURRY] => Some(HostMessage::Hurry),
             [EXACT] => Some(HostMessage::Exact),
+            [KNOWN, host, ps, asks @ 0..=1] => {
+                Some(HostMessage::Known { host: rank(host)?, ps, asks: asks == 1 })
+            }
             [STORED, place, at_ps] => Some(HostMessage::Stored { place: rank(place)?, at_ps }),
             [WOKEN, place, at_ps] => Some(HostMessage::Woken { place: rank(place)?, at_ps }),
             [REST, host, batches] => Some(HostMessage::Rest { host: rank(host)?, batches }),
@@ -180,6 +187,7 @@ mod tests {
             HostMessage::Stored { place: 6, at_ps: u64::MAX },
             HostMessage::Woken { place: 7, at_ps: 8 },
             HostMessage::Exact,
+            HostMessage::Known { host: 9, ps: 10, asks: true },
             HostMessage::Withdrawn { place: 1, ticket: 2, turn: 3 },
             HostMessage::Served {
                 host: 2,
@@ -198,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_bytes_are_no_message_or_one(words in prop::collection::vec(0u64..9, 0..30), cut in 0usize..8) {
+        fn random_bytes_are_no_message_or_one(words in prop::collection::vec(0u64..10, 0..30), cut in 0usize..8) {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             if let Some(message) = HostMessage::of(&bytes[..bytes.len().saturating_sub(cut)]) {
                 prop_assert_eq!(HostMessage::of(&message.bytes()), Some(message));

@@ -146,6 +146,9 @@ impl Participant {
             HostMessage::Woken { place, at_ps } if hosts.has(hosts.here, place) => {
                 self.taken_in(hosts, true, || self.wake(place, at_ps));
             }
+            HostMessage::Known { host, ps, asks } if hosts.others().any(|other| other == host) => {
+                self.hear_known(hosts, host, ps, asks);
+            }
             HostMessage::Exact if hosts.has_engine() => {
                 self.clock_segment().header().exact.store(1, Ordering::Release);
             }

@@ -156,7 +156,7 @@ impl Participant {
     }
 
     /// Tells the other hosts a message, with the next number of this host's. Ends all calls if it cannot: they would wait for that number.
-    fn say(&self, hosts: &ClockHosts, message: &HostMessage) -> Result<()> {
+    pub(super) fn say(&self, hosts: &ClockHosts, message: &HostMessage) -> Result<()> {
         // A rank that is not connected leaves before it has joined, which the meeting tells all.
         let Some(tell) = hosts.tell.get() else { return Ok(()) };
         let told = &self.clock_segment().place(hosts.here).host_messages;

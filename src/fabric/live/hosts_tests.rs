@@ -216,6 +216,18 @@ fn a_host_that_is_told_of_a_store_as_it_leaves_does_not_hold_the_clock() {
 }
 
 #[test]
+fn what_a_thread_of_a_program_knows_is_known_on_all_hosts_when_it_goes_on() {
+    let all = connected(unconnected(&[0, 1, 1, 3], 0), slow).0;
+    for (ps, from) in [(5000, 1), (6000, 0), (7000, 3), (7000, 0), (9000, 2)] {
+        all[from].tell_known(ps);
+        for other in all.iter().filter(|other| !other.is_here(from as Rank)) {
+            let known_ps = other.clock_segment().header().known_ps.load(Ordering::Acquire);
+            assert!(known_ps >= ps, "rank {}: {known_ps} after rank {from} knew {ps}", other.place());
+        }
+    }
+}
+
+#[test]
 fn a_death_ends_the_waits_of_all_hosts() {
     let all = ranks(&[0, 1, 2]);
     std::thread::scope(|scope| {

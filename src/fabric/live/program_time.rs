@@ -9,14 +9,19 @@
 //! not begin before. So one thread may drive many ranks.
 //!
 //! `penny run --virtual-time` lets the clock that the program reads follow this time. Then what the threads of all processes have seen
-//! goes into the clock segment: a machine has one time, and a thread that reads the clock learns what any of them knows.
+//! goes into the clock segment: a machine has one time, and a thread that reads the clock learns what any of them knows. A thread that
+//! comes to know a time goes on when the other hosts' segments have it, too: they may learn from it by ways that Penny does not see.
 
 use super::clock_segment::ClockSegment;
+use super::host_messages::HostMessage;
+use super::hosts::ClockHosts;
 use super::participant::Participant;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, AtomicU32, Ordering};
+use crate::sys::clock;
 use crate::sys::program_clock::{self, ProgramClock};
+use crate::types::Rank;
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
 
@@ -60,6 +65,12 @@ static IS_FOLLOWED: AtomicBool = AtomicBool::new(false);
 static UNFINISHED: AtomicU32 = AtomicU32::new(0);
 /// The clock segments of this process's jobs.
 static JOBS: Mutex<Vec<Weak<ClockSegment>>> = Mutex::new(Vec::new());
+/// The ranks of this process in jobs that run on several hosts.
+static ACROSS_HOSTS: Mutex<Vec<Weak<Participant>>> = Mutex::new(Vec::new());
+/// The longest time that is waited for other hosts' clocks: until then one that has ended is noticed.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// The time between two looks at them.
+const A_LOOK_NS: u64 = 20_000;
 
 fn is_followed() -> bool {
     IS_FOLLOWED.load(Ordering::Relaxed)
@@ -189,6 +200,52 @@ pub(super) fn attend(clock_segment: &Arc<ClockSegment>) -> Result<()> {
 fn publish(ps: u64) {
     for job in JOBS.lock().iter().filter_map(Weak::upgrade) {
         job.header().known_ps.fetch_max(ps, Ordering::AcqRel);
+    }
+    let across: Vec<_> = ACROSS_HOSTS.lock().iter().filter_map(Weak::upgrade).collect();
+    across.iter().for_each(|participant| participant.tell_known(ps));
+}
+
+impl Participant {
+    /// Tells the clocks of programs on other hosts from now on what threads of this process know.
+    pub fn share_known(self: &Arc<Participant>) {
+        if is_followed() && self.hosts.is_some() {
+            let mut across = ACROSS_HOSTS.lock();
+            across.retain(|participant| participant.strong_count() > 0);
+            across.push(Arc::downgrade(self));
+        }
+    }
+
+    /// Returns when the programs' clocks of all hosts have reached a time.
+    pub(super) fn tell_known(&self, ps: u64) {
+        let Some(hosts) = &self.hosts else { return };
+        let place = |rank: Rank| self.clock_segment().place(rank);
+        if place(self.place()).left.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let is_news = place(hosts.here).known_ps.fetch_max(ps, Ordering::AcqRel) < ps;
+        if is_news && self.say(hosts, &HostMessage::Known { host: hosts.here, ps, asks: true }).is_err() {
+            return;
+        }
+        let knows =
+            |host: Rank| place(host).known_ps.load(Ordering::Acquire) >= ps || self.have_left(hosts, host);
+        let can_come = || self.check().and_then(|()| self.check_engine()).is_ok();
+        let until_ns = clock::now_ns() + PATIENCE_NS;
+        // BOUND: the patience.
+        while !hosts.others().all(knows) && can_come() && clock::now_ns() < until_ns {
+            clock::sleep_until(clock::now_ns() + A_LOOK_NS);
+        }
+    }
+
+    /// A thread of another host knows this time.
+    pub(super) fn hear_known(&self, hosts: &ClockHosts, host: Rank, ps: u64, asks: bool) {
+        let board = self.clock_segment();
+        board.header().known_ps.fetch_max(ps, Ordering::AcqRel);
+        for host in [host, hosts.here] {
+            board.place(host).known_ps.fetch_max(ps, Ordering::AcqRel);
+        }
+        if asks {
+            let _ = self.say(hosts, &HostMessage::Known { host: hosts.here, ps, asks: false });
+        }
     }
 }
 
