@@ -7,6 +7,7 @@
 //! ```text
 //!     fuzz [--seconds N] [--seed S] [--ranks 1,2,4] [--without NAME,NAME] [--library PATH]
 //!
+//!     --ranks N,N       numbers of ranks that programs are drawn with, at most 8: sums of more float8 are not exact
 //!     --hosts N         deal the processes out to as many hosts, which are this machine under several names (needs
 //!                       PENNY_LIBFABRIC or a libfabric of the system); without declared machines
 //!     --seed S          the first program's seed; further ones follow. Drawn and printed if left
@@ -207,14 +208,19 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
+/// The most ranks whose sums are exact in every type, whatever their order.
+const MOST_RANKS: usize = 8;
+
 fn option(asked: &mut Asked, word: &str, value: &str) -> Option<()> {
     match word {
         "--seconds" => asked.seconds = value.parse().ok()?,
         "--programs" => asked.programs = value.parse().ok()?,
         "--seed" => asked.seed = value.parse().ok()?,
         "--ranks" => {
-            asked.ranks =
-                value.split(',').map(|n| n.parse().ok().filter(|&n| n > 0)).collect::<Option<_>>()?;
+            asked.ranks = value
+                .split(',')
+                .map(|n| n.parse().ok().filter(|n| (1..=MOST_RANKS).contains(n)))
+                .collect::<Option<_>>()?;
         }
         "--without" => {
             let find = |name| FAMILIES.iter().find(|(known, _)| *known == name).map(|(_, family)| *family);
