@@ -25,7 +25,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// Nobody has asked yet whether calls are recorded.
+/// `STATE`: `PENNY_RECORD` has not been read yet.
 const UNKNOWN: u32 = 0;
 const OFF: u32 = 1;
 const ON: u32 = 2;
@@ -66,12 +66,12 @@ pub struct Description {
 /// Bytes for other ranks' memory.
 #[derive(Clone, Copy)]
 pub struct PutText<'a> {
-    /// Whose memory they leave; `None`: this rank's.
+    /// The rank whose memory holds them; `None`: this rank.
     pub from: Option<Rank>,
     /// The ranks, and the threads of their mailboxes, thread t being bit t.
     pub to: &'a [(Rank, u64)],
     pub bytes: usize,
-    /// `[rank,"counter",count]` for each counter to which signals are added when the bytes are there.
+    /// A [`signal`] for each counter to which signals are added when the bytes are there, separated by commas.
     pub signals: &'a str,
     /// `[rank,number,"op",value]` for what is done to a word then.
     pub words: &'a str,
@@ -84,6 +84,11 @@ impl<'a> PutText<'a> {
     pub fn to(to: &'a [(Rank, u64)]) -> PutText<'a> {
         PutText { from: None, to, bytes: 0, signals: "", words: "", stream: 0 }
     }
+}
+
+/// Returns the text of signals that are added to a counter at a rank.
+pub fn signal(rank: Rank, counter: &str, count: u64) -> String {
+    format!("[{rank},\"{counter}\",{count}]")
 }
 
 /// Tells whether calls are recorded.

@@ -9,7 +9,7 @@ use super::calls::point_to_point::Transfer;
 use super::calls::vector::{Vector, VectorBlock, VectorKind};
 use super::onesided::signals::{AwaitedSignals, Counter, Signal};
 use super::registry::{self, CommHandle};
-use crate::recorder::PutText;
+use crate::recorder::{self, PutText};
 pub(super) use crate::recorder::{Description, Recorded, record};
 use crate::timing::WORD;
 use crate::transport::Transport;
@@ -119,7 +119,7 @@ impl Description {
         let Ok(peer) = Rank::try_from(signal.counter.peer) else { return };
         let data = signal.put.map_or(0, |put| put.count.saturating_mul(put.dtype.size()));
         let counter = counter(shared.transport.rank(), &signal.counter);
-        let given = format!("[{peer},\"{counter}\",1]");
+        let given = recorder::signal(peer, &counter, 1);
         let bytes = data.saturating_add(WORD);
         self.put(&shared.transport, &PutText { bytes, signals: &given, stream, ..PutText::to(&[(peer, 0)]) });
     }

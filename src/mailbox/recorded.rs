@@ -3,7 +3,7 @@
 
 use super::set::Mailboxes;
 use crate::memory::mailbox::FLIT;
-use crate::recorder::{Description, PutText};
+use crate::recorder::{Description, PutText, signal};
 use crate::types::Rank;
 
 impl Mailboxes {
@@ -20,7 +20,7 @@ impl Mailboxes {
         let signals = copies
             .iter()
             .flat_map(|&(rank, mask)| threads(mask).map(move |thread| (rank, thread)))
-            .map(|(rank, thread)| format!("[{rank},\"{}\",1]", self.counter(thread)))
+            .map(|(rank, thread)| signal(rank, &self.counter(thread), 1))
             .collect::<Vec<_>>()
             .join(",");
         d.put(&self.transport, &PutText { bytes, signals: &signals, ..PutText::to(copies) });

@@ -11,9 +11,8 @@ use super::symmetric_memory::SymmetricMemory;
 use super::wait::Comparison;
 use crate::memory::view::Address;
 use crate::memory::word::AtomicOp;
-use crate::recorder::{Description, PutText};
+use crate::recorder::{Description, PutText, signal};
 use crate::timing::WORD;
-use crate::types::Rank;
 
 /// What is done to a word of symmetric memory.
 pub(super) struct WordChange {
@@ -119,10 +118,6 @@ impl RemoteCopy<'_> {
         let halves = [self.send.filter(|_| send), Some(self.recv).filter(|_| recv)];
         halves.into_iter().flatten().for_each(|half| half.of.describe_wait(d, half.index, self.bytes as u64));
     }
-}
-
-fn signal(rank: Rank, counter: &str, count: u64) -> String {
-    format!("[{rank},\"{counter}\",{count}]")
 }
 
 /// Returns the bits of an element of 4 or 8 bytes that a program passes; `None`: it is another, or not there.

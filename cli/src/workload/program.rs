@@ -117,7 +117,7 @@ pub struct Message {
 /// Bytes from the memory of one rank to that of others, to all of them at once. Without bytes that move it takes no time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
-    /// Whose memory they leave: the rank's own, or that of a rank from which it gets them.
+    /// The rank whose memory holds the bytes: the rank itself, or the one from which it gets them.
     pub from: Rank,
     /// The ranks to which they go, and the threads of each rank's mailbox that are to have them, thread t being bit t; 0: no mailbox.
     pub to: Vec<(Rank, u64)>,

@@ -112,6 +112,19 @@ pub fn pass(participant: &Participant, posts: &[Post]) -> Result<u64> {
     participant.leave(waiting, clock::now_ns() + 60_000_000_000, || Ok(()), hangs)
 }
 
+/// Has all ranks play, each on a thread. Returns their times, the hash over all calls, and how many entered late.
+fn play_all(
+    all: &[Arc<Participant>],
+    play: impl Fn(&Participant) -> Vec<u64> + Sync,
+) -> (Vec<Vec<u64>>, [u64; 2]) {
+    let times = std::thread::scope(|scope| {
+        let threads: Vec<_> = all.iter().map(|participant| scope.spawn(|| play(participant))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let stats = all[0].clock_stats();
+    (times, [stats.trace, stats.late])
+}
+
 /// When each rank was done with each of some groups of transfers, the hash over all calls, and how many entered late.
 fn exits(first_of: &[Rank]) -> (Vec<Vec<u64>>, [u64; 2]) {
     let (all, n) = (ranks(first_of), first_of.len() as Rank);
@@ -131,12 +144,7 @@ fn exits(first_of: &[Rank]) -> (Vec<Vec<u64>>, [u64; 2]) {
         };
         (0..40).map(round).collect::<Vec<u64>>()
     };
-    let exits = std::thread::scope(|scope| {
-        let threads: Vec<_> = all.iter().map(|participant| scope.spawn(|| play(participant))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let stats = all[0].clock_stats();
-    (exits, [stats.trace, stats.late])
+    play_all(&all, play)
 }
 
 #[test]
@@ -175,12 +183,7 @@ fn stores(first_of: &[Rank], before: impl Fn() + Copy + Send + 'static) -> (Vec<
         pass(participant, &[Post { comm: 1, key: 0, spec, member: me, members: n }]).unwrap();
         times
     };
-    let times = std::thread::scope(|scope| {
-        let threads: Vec<_> = all.iter().map(|participant| scope.spawn(|| play(participant))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let stats = all[0].clock_stats();
-    (times, [stats.trace, stats.late])
+    play_all(&all, play)
 }
 
 #[test]
