@@ -35,6 +35,7 @@ fn switch(places: u32) -> Network {
         latency_ps: 700_000,
         post_ps: 100_000,
         gap_ps: 20_000,
+        least_hold_ps: 0,
         mtu: 4096,
         header: 64,
         store_and_forward: false,

@@ -42,6 +42,22 @@ fn a_table_that_is_missed_by_more_than_it_accepts_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_series_has_a_mean_of_its_own_and_fitted_tables_stand_apart() {
+    let of_series = |within: u32| {
+        of_table(
+            "[[8, 60.0]]\nfitted = true\nseries = \"s\"",
+            &format!("[1000, 1000, 1000]\n[[series]]\nname = \"s\"\nwithin = {within}"),
+        )
+    };
+    let output = of_series(1000);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("; fitted to it\n"), "{text}");
+    assert!(text.contains("# s: 1 rows, ") && text.contains("# all tables: 1 rows, "), "{text}");
+    let why = String::from_utf8(of_series(100).stderr).unwrap();
+    assert!(why.contains("s: the mean error is ") && why.contains("more than the 100 %"), "{why}");
+}
+
+#[test]
 fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
     for (rows, within, said) in [
         ("[[8]]", "[1, 1, 1]", "each row is bytes and microseconds"),
@@ -50,6 +66,9 @@ fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
         ("[[8, 1]]", "[1, 1]", "within: three numbers"),
         ("[[8, 1]]\nrank = 3", "[1, 1, 1]", "there is no key `rank`; there are name, source"),
         ("[[8, 1]]\nalgorithm = \"rong\"", "[1, 1, 1]", "rong"),
+        ("[[8, 1]]\nfitted = 1", "[1, 1, 1]", "fitted: write true or false"),
+        ("[[8, 1]]\nseries = \"s\"", "[1, 1, 1]", "there is no [[series]] with name = \"s\""),
+        ("[[8, 1]]", "[1, 1, 1]\n[[series]]\nname = \"s\"", "[[series]] 1: within: a number"),
         ("[[8, 1]]\nalgorithm = 3", "[1, 1, 1]", "algorithm: a text is missing"),
     ] {
         let output = of_table(rows, within);

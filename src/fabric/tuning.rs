@@ -38,7 +38,7 @@ pub fn quickest<T: PricedSlice>(
         let protocol = view as u16;
         let by = |slice_bytes| price(Tuning { protocol, slice_bytes });
         // What the machine's file or its argument says of slices is stronger than what a protocol has.
-        let slicing = match (network.slicing, network.protocol_slice(view)) {
+        let slicing = match (network.slicing, network.protocol_slice(view, call.chunk_bytes)) {
             (Slicing::Auto, Some(bytes)) => Slicing::Bytes(call.not_finer(bytes)),
             (slicing, _) => slicing,
         };

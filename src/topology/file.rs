@@ -144,6 +144,11 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let launch_ps = root.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
     let programs_ps = classes.iter().filter_map(Class::programs_ps).max().unwrap_or(0);
     let protocols = protocols(&root, given("as"), &classes)?;
+    if fair && protocols.iter().flat_map(|protocol| &protocol.classes).any(|class| class.least_hold_ps > 0) {
+        return Err(root.error(
+            "has arb = \"fair\" and a protocol with hold, which is for whole messages; leave one of them out",
+        ));
+    }
     let arguments: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if arguments.is_empty() { name.to_owned() } else { format!("{name}:{}", arguments.join(",")) };
     Ok(Network {
@@ -228,6 +233,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         latency_ps: section.need("lat", "\"700ns\"")?.read(units::time)?,
         post_ps: time("post")?,
         gap_ps: time("gap")?,
+        least_hold_ps: 0,
         mtu: size("mtu")?,
         header: size("hdr")?,
         lane_rate: 0,

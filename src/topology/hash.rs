@@ -27,6 +27,10 @@ impl Parts {
         if class.lane_rate > 0 {
             self.number(class.lane_rate);
         }
+        if class.least_hold_ps > 0 {
+            // A lane rate before it, or none, does not make it another machine's number.
+            [u64::MAX, class.least_hold_ps].into_iter().for_each(|n| self.number(n));
+        }
         if let Some((over, under)) = class.in_switch.map(|part| part.parts()) {
             [over, under].into_iter().for_each(|n| self.number(n));
         }
@@ -97,7 +101,10 @@ impl Network {
             [protocol.nodes.start, protocol.nodes.end].into_iter().for_each(|n| hash.number(n.into()));
             [protocol.bytes.start, protocol.bytes.end].into_iter().for_each(|n| hash.number(n));
             hash.number(protocol.per_rank.into());
-            hash.number(protocol.slice_bytes.unwrap_or(u64::MAX));
+            hash.number(protocol.slices.largest.unwrap_or(u64::MAX));
+            if protocol.slices.parts > 1 {
+                [protocol.slices.parts, protocol.slices.least].into_iter().for_each(|n| hash.number(n));
+            }
             protocol.expects.iter().flat_map(Expectation::parameters).for_each(|n| hash.number(n));
             hash.number(protocol.algorithms.len() as u64);
             protocol.algorithms.iter().for_each(|name| hash.text(name));

@@ -66,6 +66,8 @@ pub struct Class {
     pub post_ps: u64,
     /// Port time that each message takes beside its bytes.
     pub gap_ps: u64,
+    /// Port time that each message takes at least, its bytes included.
+    pub least_hold_ps: u64,
     /// Payload bytes of a packet; 0: messages are not divided.
     pub mtu: u64,
     /// Bytes that each packet carries beside its payload.
@@ -166,6 +168,11 @@ impl Class {
     pub fn serialisation_ps(&self, bytes: u64) -> u64 {
         let packets = if self.mtu == 0 { 1 } else { bytes.div_ceil(self.mtu).max(1) };
         self.wire_ps(bytes + packets * self.header)
+    }
+
+    /// Returns the time for which a message of `bytes` bytes takes a port.
+    pub fn hold_ps(&self, bytes: u64) -> u64 {
+        self.gap_ps.saturating_add(self.serialisation_ps(bytes)).max(self.least_hold_ps)
     }
 
     /// Time until the first packet of a message has left.

@@ -16,12 +16,14 @@
 //! step.nv18 = "0.6us"         # a message whose way begins at such a port takes this beside its bytes,
 //!                             # in place of the class's lat and post
 //! gap.nic = "1us"             # port time of each message beside its bytes, in place of the class's gap
+//! hold.nic = "11us"           # port time of each message at least, its bytes included
 //! lane.nv18 = "20GB/s"        # what a rank feeds into a lane to another rank, if its way begins at such a port
 //! channels = 24               # the most channels of a call: it has one for each channel_bytes of its vector, at least one, and
 //! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
 //! part = { 4KiB = 0.9 }       # what is left of the bandwidth from this size on, beside eff
 //! expects = "tree"            # the library chooses by a formula: see expectation.rs; left out: by the price
 //! slice = { 1MiB = "256KiB" } # the largest slice of a chunk from this size on, or for all: "256KiB"; left out: the quickest
+//! slices = 4                  # slices of a chunk, if slice does not make it more; slice_least: none of them is smaller
 //! ```
 //!
 //! A machine with protocols carries each call by the one that makes it quickest. Algorithms that no protocol carries are not
@@ -36,6 +38,7 @@ use super::{Class, Network};
 use crate::error::Result;
 use crate::plan::RankView;
 use crate::types::Collective;
+pub use by_size::SliceBounds;
 use by_size::{BySize, SizeRange};
 pub use expectation::Expectation;
 use std::ops::Range;
@@ -56,8 +59,8 @@ pub struct Protocol {
     pub bytes: Range<u64>,
     /// See [`bytes`](Self::bytes).
     pub per_rank: bool,
-    /// The largest slice of a chunk, if it is not the quickest.
-    pub slice_bytes: Option<u64>,
+    /// How it cuts chunks.
+    pub slices: SliceBounds,
     /// By what the library chooses, if not by the price.
     pub expects: Option<Expectation>,
     /// A call's fixed cost.
@@ -115,12 +118,15 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
             "cap",
             "step",
             "gap",
+            "hold",
             "lane",
             "channels",
             "channel_bytes",
             "channel_bytes_per_rank",
             "part",
             "slice",
+            "slices",
+            "slice_least",
             "expects",
             "expects_inside",
             "expects_across",
@@ -185,6 +191,10 @@ fn protocol(section: &Section, classes: &[Class]) -> Result<Vec<Protocol>> {
         class.gap_ps = field.read(units::time)?;
         Ok(())
     })?;
+    per_class(section, "hold", &mut classes, |field, class| {
+        class.least_hold_ps = field.read(units::time)?;
+        Ok(())
+    })?;
     per_class(section, "lane", &mut classes, |field, class| {
         class.lane_rate = field.read(units::bandwidth)?;
         match class.lane_rate {
@@ -197,14 +207,14 @@ fn protocol(section: &Section, classes: &[Class]) -> Result<Vec<Protocol>> {
     let (collectives, nodes) = (collectives.unwrap_or_default(), by_size::nodes(section)?);
     let BySize { per_rank, ranges } = BySize::read(section)?;
     let expects = Expectation::read(section, base_ps)?;
-    let row = |SizeRange { bytes, channels, part, slice_bytes }| Protocol {
+    let row = |SizeRange { bytes, channels, part, slices }| Protocol {
         name: name.clone(),
         algorithms: Vec::clone(&algorithms),
         collectives: collectives.clone(),
         nodes: nodes.clone(),
         bytes,
         per_rank,
-        slice_bytes,
+        slices,
         expects: expects.clone(),
         base_ps,
         classes: classes.iter().map(|class| slower(class, channels, part)).collect(),
@@ -303,9 +313,9 @@ impl Network {
         self.protocols.iter().all(|protocol| protocol.expects.is_none())
     }
 
-    /// Returns the largest slice that the protocol of a view has.
-    pub fn protocol_slice(&self, view: usize) -> Option<u64> {
-        self.protocols.get(view.checked_sub(1)?)?.slice_bytes
+    /// Returns the largest slice that the protocol of a view has for calls whose largest chunk has so many bytes.
+    pub fn protocol_slice(&self, view: usize, chunk_bytes: u64) -> Option<u64> {
+        self.protocols.get(view.checked_sub(1)?)?.slices.of(chunk_bytes)
     }
 
     /// Returns the name of the protocol of a view; `None` for the bare machine.

@@ -10,11 +10,19 @@
 //! algorithm = "ring"                      # that the source names, as --algorithm takes it; left out: auto
 //! rows = [[8, 13.67], [1024, 16.94]]      # bytes, and microseconds
 //! within = [15, 30, 10]                   # the largest means that are accepted, in per cent: up to 4 KiB, up to 16 MiB, above
+//! fitted = true                           # constants of the machine were fitted to this table; left out: it only tests them
+//! series = "one H100 to 32"               # left out: none
+//!
+//! [[series]]                              # tables of one machine, over all whose rows a mean is taken
+//! name = "one H100 to 32"
+//! within = 12                             # the largest one that is accepted, in per cent
 //! ```
 //!
-//! The mean is geometric: e to the mean of |ln(simulated / measured)|, less 1. A table whose mean is larger than `within` says is an error.
+//! The mean is geometric: e to the mean of |ln(simulated / measured)|, less 1. A table or a series whose mean is larger than `within` says
+//! is an error. Below the tables stand the means of each series and of all rows, those of fitted tables apart.
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use penny::DataType;
 use penny::sim::topology;
@@ -38,6 +46,29 @@ struct Measured {
     rows: Vec<(usize, f64)>,
     /// Per cent, by the ranges of [`RANGES`].
     within: [f64; 3],
+    fitted: bool,
+    series: Option<String>,
+}
+
+/// A file of tables.
+struct Tables {
+    tables: Vec<Measured>,
+    /// The series: the name, and the largest mean that is accepted, in per cent.
+    series: Vec<(String, f64)>,
+}
+
+/// What came of comparing a table: its lines, what is wrong, and the errors of its rows, as logarithms.
+struct Compared {
+    text: String,
+    failed: Vec<String>,
+    logs: Vec<f64>,
+}
+
+/// The errors of a table's rows, as logarithms.
+struct Errors {
+    of_fitted: bool,
+    series: Option<String>,
+    logs: Vec<f64>,
 }
 
 /// The ranges of sizes over which means are taken: what they are called, and their largest size.
@@ -48,13 +79,28 @@ const RANGES: [(&str, usize); 3] =
 pub fn main(files: &[std::path::PathBuf]) -> Result<ExitCode, String> {
     let mut text = String::new();
     let mut failed = Vec::new();
+    let mut errors = Vec::new();
     for file in files {
         let name = file.display().to_string();
-        for table in read(&name, &topology::text_of(&name).map_err(|e| e.message.clone())?)? {
-            compare(&table, &mut text, &mut failed)
-                .map_err(|why| format!("{name}: {}: {why}", table.name))?;
+        let read = read(&name, &topology::text_of(&name).map_err(|e| e.message.clone())?)?;
+        let mut of_file = Vec::new();
+        for (table, compared) in read.tables.iter().zip(side_by_side(&read.tables)) {
+            let Compared { text: of_table, failed: missed, logs } =
+                compared.map_err(|why| format!("{name}: {}: {why}", table.name))?;
+            text += &of_table;
+            failed.extend(missed);
+            of_file.push(Errors { of_fitted: table.fitted, series: table.series.clone(), logs });
         }
+        for (series, within) in read.series {
+            let mean =
+                summary(&series, of_file.iter().filter(|e| e.series.as_deref() == Some(&*series)), &mut text);
+            if mean > within {
+                failed.push(missed(&series, mean, within));
+            }
+        }
+        errors.extend(of_file);
     }
+    summary("all tables", errors.iter(), &mut text);
     let code = answer::print(&text)?;
     match failed.is_empty() {
         true => Ok(code),
@@ -62,8 +108,62 @@ pub fn main(files: &[std::path::PathBuf]) -> Result<ExitCode, String> {
     }
 }
 
+/// Compares tables, as many at once as there are processors, and returns what came of each, in their order.
+fn side_by_side(tables: &[Measured]) -> Vec<Result<Compared, String>> {
+    let left = Mutex::new(tables.iter().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(next).map(|(n, table)| (n, compare(table))).collect::<Vec<_>>();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(tables.len());
+    let mut done: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
+    });
+    done.sort_by_key(|&(n, _)| n);
+    done.into_iter().map(|(_, compared)| compared).collect()
+}
+
+/// Returns an error of logarithms in per cent.
+fn per_cent(log: f64) -> f64 {
+    (log.exp() - 1.0) * 100.0
+}
+
+/// Returns the geometric mean of errors, in per cent.
+fn mean_of(logs: &[f64]) -> f64 {
+    per_cent(logs.iter().sum::<f64>() / logs.len().max(1) as f64)
+}
+
+/// Says that a mean is larger than what is accepted.
+fn missed(of: &str, mean: f64, within: f64) -> String {
+    format!(
+        "{of}: the mean error is {mean:.1} %, more than the {within} % that `within` accepts; find out why, or write it down"
+    )
+}
+
+/// Writes the means of all rows, of those of fitted tables and of the others, and returns the first one.
+fn summary<'a>(name: &str, errors: impl Iterator<Item = &'a Errors> + Clone, text: &mut String) -> f64 {
+    let rows = |kept: fn(&Errors) -> bool| -> Vec<f64> {
+        errors.clone().filter(|e| kept(e)).flat_map(|e| e.logs.iter().copied()).collect()
+    };
+    let all = rows(|_| true);
+    for (kind, logs) in
+        [("", &all), (", fitted", &rows(|e| e.of_fitted)), (", not fitted", &rows(|e| !e.of_fitted))]
+    {
+        if logs.is_empty() || kind != "" && logs.len() == all.len() {
+            continue;
+        }
+        let near = logs.iter().filter(|&&log| per_cent(log) <= 15.0).count();
+        let most = per_cent(logs.iter().copied().fold(0.0, f64::max));
+        *text += &format!(
+            "# {name}{kind}: {} rows, {:.1} % in the geometric mean, {most:.1} % at most; {near} rows within 15 %\n",
+            logs.len(),
+            mean_of(logs)
+        );
+    }
+    mean_of(&all)
+}
+
 /// Prices the rows of a table.
-fn compare(table: &Measured, text: &mut String, failed: &mut Vec<String>) -> Result<(), String> {
+fn compare(table: &Measured) -> Result<Compared, String> {
     let Subject::Collective(collective) = table.subject else {
         return Err(format!("{} is two calls, not a collective, and has no plan", table.subject));
     };
@@ -72,9 +172,14 @@ fn compare(table: &Measured, text: &mut String, failed: &mut Vec<String>) -> Res
     let (views, places) = (Views::of(&network), machine::places(&network, view.nranks)?);
     let candidates = programs(&table.algorithms, &view)?;
     let is_named = named(&network, &view, &table.algorithms);
-    *text += &format!(
-        "# {}: {}, {} ranks, {}\n#      bytes     measured    simulated    error  by\n",
-        table.name, table.machine, view.nranks, table.subject
+    let mut failed = Vec::new();
+    let mut text = format!(
+        "# {}: {}, {} ranks, {}{}\n#      bytes     measured    simulated    error  by\n",
+        table.name,
+        table.machine,
+        view.nranks,
+        table.subject,
+        if table.fitted { "; fitted to it" } else { "" }
     );
     let mut logs = [const { Vec::<f64>::new() }; 3];
     for &(bytes, measured_us) in &table.rows {
@@ -85,7 +190,7 @@ fn compare(table: &Measured, text: &mut String, failed: &mut Vec<String>) -> Res
         let (number, priced) = found.ok_or("no algorithm carries it")?;
         let simulated_us = priced.summary.last_ps() as f64 / 1e6;
         let protocol = network.protocol_name(priced.tuning.protocol as usize);
-        *text += &format!(
+        text += &format!(
             "{bytes:>12} {measured_us:>12.2} {simulated_us:>12.2} {:>+7.1}%  {}{}\n",
             (simulated_us / measured_us - 1.0) * 100.0,
             candidates[number].algorithm.name,
@@ -98,37 +203,60 @@ fn compare(table: &Measured, text: &mut String, failed: &mut Vec<String>) -> Res
         if logs.is_empty() {
             continue;
         }
-        let per_cent = |log: f64| (log.exp() - 1.0) * 100.0;
-        let mean = per_cent(logs.iter().sum::<f64>() / logs.len() as f64);
+        let mean = mean_of(logs);
         let most = per_cent(logs.iter().copied().fold(0.0, f64::max));
-        *text += &format!(
+        text += &format!(
             "# {range}: {mean:.1} % in the geometric mean, {most:.1} % at most; accepted {within} %\n"
         );
         if mean > within {
-            failed.push(format!(
-                "{}, {range}: the mean error is {mean:.1} %, more than the {within} % that `within` accepts; find out why, or write it down",
-                table.name
-            ));
+            failed.push(missed(&format!("{}, {range}", table.name), mean, within));
         }
     }
-    *text += "#\n";
-    Ok(())
+    text += "#\n";
+    Ok(Compared { text, failed, logs: logs.concat() })
 }
 
 /// Reads a file of tables.
-fn read(file: &str, text: &str) -> Result<Vec<Measured>, String> {
+fn read(file: &str, text: &str) -> Result<Tables, String> {
     let document: DocumentMut = text.parse().map_err(|e| format!("{file}: {e}"))?;
     let tables = document.get("table").and_then(Item::as_array_of_tables);
     let tables = tables.ok_or_else(|| format!("{file}: there is no [[table]]; begin each table with it"))?;
-    (1..)
+    let tables: Vec<Measured> = (1..)
         .zip(tables.iter())
         .map(|(n, table)| measured(table).map_err(|why| format!("{file}: [[table]] {n}: {why}")))
-        .collect()
+        .collect::<Result<_, _>>()?;
+    let series = document.get("series").and_then(Item::as_array_of_tables).into_iter().flatten();
+    let series: Vec<(String, f64)> = (1..)
+        .zip(series)
+        .map(|(n, table)| named_bound(table).map_err(|why| format!("{file}: [[series]] {n}: {why}")))
+        .collect::<Result<_, _>>()?;
+    let known = |name: &String| series.iter().any(|(known, _)| known == name);
+    if let Some(name) = tables.iter().filter_map(|table| table.series.as_ref()).find(|name| !known(name)) {
+        return Err(format!("{file}: there is no [[series]] with name = \"{name}\"; add one with within"));
+    }
+    Ok(Tables { tables, series })
+}
+
+/// Reads a series.
+fn named_bound(table: &Table) -> Result<(String, f64), String> {
+    let name = table.get("name").and_then(Item::as_str).ok_or("name: a text is missing; add one")?;
+    let within = table.get("within").and_then(Item::as_value).and_then(number);
+    Ok((name.to_owned(), within.ok_or("within: a number of per cent is missing; add within = 12")?))
 }
 
 fn measured(table: &Table) -> Result<Measured, String> {
-    const KEYS: [&str; 8] =
-        ["name", "source", "machine", "collective", "ranks", "algorithm", "rows", "within"];
+    const KEYS: [&str; 10] = [
+        "name",
+        "source",
+        "machine",
+        "collective",
+        "ranks",
+        "algorithm",
+        "rows",
+        "within",
+        "fitted",
+        "series",
+    ];
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
         return Err(format!("there is no key `{key}`; there are {}", KEYS.join(", ")));
     }
@@ -164,7 +292,18 @@ fn measured(table: &Table) -> Result<Measured, String> {
         .map(|list| list.iter().map(number).collect::<Option<Vec<_>>>());
     let within = within.flatten().and_then(|list| list.try_into().ok());
     let within = within.ok_or("within: three numbers of per cent are missing; add within = [15, 15, 15]")?;
-    Ok(Measured { name: text("name")?, machine: text("machine")?, subject, ranks, algorithms, rows, within })
+    let fitted = table.get("fitted").map(|item| item.as_bool().ok_or("fitted: write true or false"));
+    Ok(Measured {
+        name: text("name")?,
+        machine: text("machine")?,
+        subject,
+        ranks,
+        algorithms,
+        rows,
+        within,
+        fitted: fitted.transpose()?.unwrap_or(false),
+        series: table.get("series").map(|_| text("series")).transpose()?,
+    })
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! The general engine: an event queue over ports.
 //!
 //! ```text
-//!     a message of b bytes, ready at r, on ports p1..pk                 hold = gap + serialisation of b
+//!     a message of b bytes, ready at r, on ports p1..pk                 hold = gap + serialisation of b, or the class's least
 //!       s1 = max(r + post, free[p1])        free[p1] = s1 + hold(p1)
 //!       head reaches p(i+1) at  s(i) + gap + one packet + latency       cut-through
 //!                          or   free[p(i)] + latency                    where p(i+1) is store-and-forward

@@ -40,7 +40,7 @@ impl MessageCost {
             return MessageCost { hold_ps, lead_ps, latency_ps, gap_ps: 0, rest_ps };
         }
         MessageCost {
-            hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
+            hold_ps: class.hold_ps(bytes),
             lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
             latency_ps: class.latency_ps,
             gap_ps: class.gap_ps,

@@ -306,15 +306,27 @@ fn any_class() -> impl Strategy<Value = Class> {
     let latency = prop::sample::select(vec![0u64, 1, 1000, 1000, 1777]);
     let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
     let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
+    let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
     let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
-    (rate, latency, ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, lane).prop_map(
-        |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits, lane_rate)| Class {
+    (rate, latency, ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, (lane, hold)).prop_map(
+        |(
+            rate,
+            latency_ps,
+            post_ps,
+            gap_ps,
+            mtu,
+            header,
+            store_and_forward,
+            credits,
+            (lane_rate, least_hold_ps),
+        )| Class {
             line_rate: rate,
             name: "any".into(),
             rate,
             latency_ps,
             post_ps,
             gap_ps,
+            least_hold_ps,
             mtu,
             header,
             lane_rate,

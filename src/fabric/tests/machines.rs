@@ -57,6 +57,7 @@ pub fn plain() -> Class {
         latency_ps: 0,
         post_ps: 0,
         gap_ps: 0,
+        least_hold_ps: 0,
         mtu: 0,
         header: 0,
         lane_rate: 0,

@@ -123,6 +123,19 @@ fn a_lane_is_fed_at_its_own_rate_and_leaves_the_port_to_others() {
 }
 
 #[test]
+fn a_message_takes_its_port_for_a_least_time_in_which_its_bytes_pass() {
+    // The port sends 100 bytes in 100 ns and 900 in 900 ns, but each message takes it for 300 ns.
+    let class = Class { latency_ps: 7, least_hold_ps: 300_000, ..plain() };
+    let network = machine(Wiring::Switch, 2, vec![class]);
+    let two = messages(2, 2, &[(0, 1, 0), (0, 1, 1)]);
+    let got = outcome(&network, &two, 200, 0);
+    assert_eq!((got.exit_ps[0], got.counters[0].busy_ps), (600_000, 600_000));
+    // The head of the first is at the second port after its packet, which here is the message: 100 ns and the latency.
+    assert_eq!(got.exit_ps[1], 100_007 + 2 * 300_000 + 7);
+    assert_eq!(outcome(&network, &two, 1800, 0).exit_ps[0], 1_800_000);
+}
+
+#[test]
 fn nothing_still_takes_latency_gap_and_post() {
     let network =
         machine(Wiring::Ring, 2, vec![Class { latency_ps: 500, post_ps: 20, gap_ps: 9, ..plain() }]);
@@ -275,14 +288,26 @@ pub fn any_class() -> impl Strategy<Value = Class> {
     let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
     let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
     let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
-    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32, lane).prop_map(
-        |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits, lane_rate)| Class {
+    let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
+    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32, (lane, hold)).prop_map(
+        |(
+            rate,
+            latency_ps,
+            post_ps,
+            gap_ps,
+            mtu,
+            header,
+            store_and_forward,
+            credits,
+            (lane_rate, least_hold_ps),
+        )| Class {
             line_rate: rate,
             name: "any".into(),
             rate,
             latency_ps,
             post_ps,
             gap_ps,
+            least_hold_ps,
             mtu,
             header,
             lane_rate,

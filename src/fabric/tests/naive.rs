@@ -276,7 +276,8 @@ impl Naive<'_> {
             }
         }
         let start = now.max(self.ports[port].free_ps);
-        let end = (start + class.gap_ps + class.serialisation_ps(message.bytes)).max(message.tail);
+        let taken = (class.gap_ps + class.serialisation_ps(message.bytes)).max(class.least_hold_ps);
+        let end = (start + taken).max(message.tail);
         if message.copied && message.hop == 0 {
             self.copies.insert((call, rank, step, slice), (start, end));
         }

@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// The most channels of a protocol.
 const MOST_CHANNELS: u32 = 256;
+/// The most slices of a chunk that a protocol asks for.
+const MOST_SLICES: u32 = 128;
 
 /// The ranges of sizes in which a protocol is the same.
 pub(super) struct BySize {
@@ -22,12 +24,34 @@ pub(super) struct SizeRange {
     pub channels: Option<Ratio>,
     /// What is left of the bandwidth beside that.
     pub part: Option<Ratio>,
+    /// How chunks are cut.
+    pub slices: SliceBounds,
+}
+
+/// How a protocol cuts chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceBounds {
     /// The largest slice, if it is given.
-    pub slice_bytes: Option<u64>,
+    pub largest: Option<u64>,
+    /// The slices of a chunk at least; 1: those that `largest` makes.
+    pub parts: u64,
+    /// No chunk is cut into smaller slices because of `parts`.
+    pub least: u64,
+}
+
+impl SliceBounds {
+    /// Returns the largest slice of a call whose largest chunk has so many bytes; `None`: the quickest.
+    pub fn of(self, chunk_bytes: u64) -> Option<u64> {
+        if self.parts == 1 {
+            return self.largest;
+        }
+        let part = chunk_bytes.div_ceil(self.parts).max(self.least).max(1);
+        Some(self.largest.map_or(part, |largest| part.min(largest)))
+    }
 }
 
 impl BySize {
-    /// Reads `sizes`, `channels`, `channel_bytes`, `channel_bytes_per_rank`, `part` and `slice`.
+    /// Reads `sizes`, `channels`, `channel_bytes`, `channel_bytes_per_rank`, `part`, `slice`, `slices` and `slice_least`.
     pub fn read(section: &Section) -> Result<BySize> {
         let channels = section.get("channels").map(|field| field.count(MOST_CHANNELS)).transpose()?;
         let (all, each) = (section.get("channel_bytes"), section.get("channel_bytes_per_rank"));
@@ -52,6 +76,12 @@ impl BySize {
             Some(field) => vec![(0, field.read(units::size)?)],
             None => from_sizes(section, "slice", |field| field.read(units::size))?,
         };
+        let at_least = section.get("slices").map_or(Ok(1), |field| field.count(MOST_SLICES))?.into();
+        let least = section.get("slice_least").map(|field| field.read(units::size)).transpose()?;
+        if at_least == 1 && least.is_some() {
+            return Err(section.error("has slice_least, but not how many slices; add slices = 2"));
+        }
+        let least = least.unwrap_or(0);
         let sizes = sizes(section)?;
         let by_vector =
             !parts.is_empty() || sizes != (0..u64::MAX) || slices.iter().any(|&(from, _)| from > 0);
@@ -77,7 +107,7 @@ impl BySize {
                 Ratio::new((from / bytes).clamp(1, channels.into()), channels.into())
             }),
             part: latest(&parts, from),
-            slice_bytes: latest(&slices, from),
+            slices: SliceBounds { largest: latest(&slices, from), parts: at_least, least },
         });
         Ok(BySize { per_rank, ranges: ranges.collect() })
     }

@@ -209,6 +209,7 @@ fn a_class_says_all_that_it_was_told() {
         latency_ps: 1_000_000,
         post_ps: 2_000,
         gap_ps: 3,
+        least_hold_ps: 0,
         mtu: 1024,
         header: 50,
         store_and_forward: true,

@@ -67,9 +67,14 @@ fn what_is_wrong_in_a_protocol_is_said_with_its_line_and_the_remedy() {
         ("name = \"ll\"\nbase = \"1\"\n", "base: `1` has no unit; write it like 700ns"),
         (
             "name = \"ll\"\nlat = \"1us\"\n",
-            "has no key `lat`; it has name, as, algorithms, collectives, nodes, sizes, base, eff, cap, step, gap, lane, channels",
+            "has no key `lat`; it has name, as, algorithms, collectives, nodes, sizes, base, eff, cap, step, gap, hold, lane, channels",
         ),
         ("name = \"ll\"\nstep = \"1us\"\n", "is not a table"),
+        (
+            "name = \"ll\"\nslice_least = \"1KiB\"\n",
+            "has slice_least, but not how many slices; add slices = 2",
+        ),
+        ("name = \"ll\"\nslices = 129\n", "slices: "),
         ("name = \"ll\"\nlane.wire = \"0GB/s\"\n", "wire: nothing passes at 0 bytes a second; write more"),
         (
             "name = \"ll\"\nexpects_bw = \"1GB/s\"\n",
@@ -133,9 +138,41 @@ fn parts_and_slices_hold_from_a_size_on() {
     let tenths = [5, 4, 4, 3, 5, 5].map(|n| Some(n * 100_000_000));
     assert_eq!(rates(lines, &sizes), tenths);
     let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
-    let slice = |bytes| network.protocol_slice(network.carriers("ring", of_bytes(bytes)).next().unwrap());
+    let slice =
+        |bytes| network.protocol_slice(network.carriers("ring", of_bytes(bytes)).next().unwrap(), bytes);
     assert_eq!((slice(1), slice(1 << 20)), (None, Some(256 << 10)));
-    assert_eq!(network.protocol_slice(0), None);
+    assert_eq!(network.protocol_slice(0, 1), None);
+}
+
+#[test]
+fn chunks_are_cut_in_so_many_slices_that_are_neither_too_small_nor_too_large() {
+    let lines = "slices = 4\nslice_least = \"1KiB\"\n";
+    let slice = |lines: &str, chunk| {
+        let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
+        network.protocol_slice(1, chunk)
+    };
+    assert_eq!(
+        [0, 4096, 4097, 1 << 20].map(|chunk| slice(lines, chunk)),
+        [1024, 1024, 1025, 256 << 10].map(Some)
+    );
+    let bounded = format!("{lines}slice = \"64KiB\"\n");
+    assert_eq!([4096, 1 << 20].map(|chunk| slice(&bounded, chunk)), [1024, 64 << 10].map(Some));
+    assert_eq!(slice("slices = 1\n", 4096), None);
+}
+
+#[test]
+fn a_protocol_may_have_a_least_port_time_of_messages() {
+    let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\nhold.wire = \"11us\"\n")));
+    let views = network.views();
+    let took = |view: usize, bytes| views[view].class(0).hold_ps(bytes);
+    assert_eq!([1000, 1_000_000].map(|bytes| took(1, bytes)), [11_000_000, took(0, 1_000_000)]);
+    assert!(took(0, 1000) < 11_000_000 && took(0, 1_000_000) > 11_000_000);
+    assert_ne!(network.hash(), read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n"))).hash());
+    let fair = format!(
+        "arb = \"fair\"\n{}",
+        wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\nhold.wire = \"1us\"\n"))
+    );
+    assert!(wrong(&fair).contains("hold, which is for whole messages; leave one of them out"));
 }
 
 #[test]
