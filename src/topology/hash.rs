@@ -28,7 +28,7 @@ impl Parts {
             self.number(class.lane_rate);
         }
         if class.least_hold_ps > 0 {
-            // A lane rate before it, or none, does not make it another machine's number.
+            // The first number keeps it apart from the rate of lanes.
             [u64::MAX, class.least_hold_ps].into_iter().for_each(|n| self.number(n));
         }
         if let Some((over, under)) = class.in_switch.map(|part| part.parts()) {

@@ -148,7 +148,7 @@ fn summary<'a>(name: &str, errors: impl Iterator<Item = &'a Errors> + Clone, tex
     for (kind, logs) in
         [("", &all), (", fitted", &rows(|e| e.of_fitted)), (", not fitted", &rows(|e| !e.of_fitted))]
     {
-        if logs.is_empty() || kind != "" && logs.len() == all.len() {
+        if logs.is_empty() || !kind.is_empty() && logs.len() == all.len() {
             continue;
         }
         let near = logs.iter().filter(|&&log| per_cent(log) <= 15.0).count();
