@@ -1,5 +1,7 @@
 //! The machine on which a table was measured, and when: without them a number says little.
 
+use std::time::SystemTime;
+
 use penny::internals::sys::cpu;
 use serde::{Deserialize, Serialize};
 
@@ -22,14 +24,12 @@ impl Host {
     /// Returns this host at this moment.
     pub fn now() -> Host {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let seconds = jiff::Timestamp::now().as_second();
         Host {
             processor: cpu::model(),
             cores: cpu::online_cores().unwrap_or(0),
             rank_0: cpu::names_of_usable(),
             kernel: kernel.trim().to_owned(),
-            date: jiff::Timestamp::from_second(seconds)
-                .map_or_else(|_| String::new(), |time| time.to_string()),
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         }
     }
 

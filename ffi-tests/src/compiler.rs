@@ -75,7 +75,7 @@ pub fn program_with(
     rpath.push(library);
     run(compiler
         .args(STRICT)
-        .args(["-O2", "-ffp-contract=off", "-g", "-pthread"])
+        .args(["-O2", "-ffp-contract=off", "-pthread"])
         .args(include.iter().flat_map(|folder| ["-I".as_ref(), folder.as_os_str()]))
         .arg(source)
         .arg("-o")

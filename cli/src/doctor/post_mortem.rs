@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
@@ -93,6 +94,16 @@ fn read(file: &Path) -> Result<Told, String> {
     }
 }
 
+/// Writes a time in seconds since 1970 as a date, if it is before the year 10000.
+fn date(seconds: f64) -> String {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(since) if seconds < 253_402_300_799.0 => {
+            humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since).to_string()
+        }
+        _ => "?".into(),
+    }
+}
+
 /// Tells of one communicator.
 fn of_communicator(mut told: Vec<Told>) -> String {
     told.sort_by(|a, b| a.time.total_cmp(&b.time));
@@ -104,8 +115,7 @@ fn of_communicator(mut told: Vec<Told>) -> String {
         first.version,
         told.len(),
         first.rank,
-        jiff::Timestamp::from_millisecond((first.time * 1e3) as i64)
-            .map_or_else(|_| "?".into(), |time| time.to_string()),
+        date(first.time),
     );
     let _ =
         writeln!(text, "{:>5} {:>9}  {:34} {:>10} {:>10}  last call", "rank", "pid", "end", "calls", "steps");

@@ -8,6 +8,11 @@ use crate::plan::RankView;
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
+/// The length of the i-th algorithm's vector, of which a block of each rank is a part.
+fn words(i: usize, blocks: usize) -> usize {
+    (i * STEP + STEP / 2) / 4 / blocks + i
+}
+
 /// Bytes of the whole vector for which one algorithm of those to be tried is asked.
 const STEP: usize = 32 << 10;
 
@@ -51,21 +56,29 @@ fn three_ways(fabric: &str, n: u32) {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
         _ => n as usize,
     };
+    // Every rank's exit, by collective and algorithm.
+    let expected: Vec<Vec<Vec<u64>>> = DATA
+        .iter()
+        .zip(&algorithms)
+        .map(|(&collective, able)| {
+            let exits =
+                |(i, &algorithm)| simulated(&network, n, algorithm, collective, words(i, whole(collective)));
+            able.iter().enumerate().map(exits).collect()
+        })
+        .collect();
     for clock in ["virtual", "paced:0.001"] {
         on_machine(n, fabric, clock, &algo, |rank, comm| {
             let mut moment = 0;
             let tried = if clock == "virtual" { DATA.len() } else { 1 };
-            for (&collective, able) in DATA.iter().zip(&algorithms).take(tried) {
-                for (i, &algorithm) in able.iter().enumerate() {
+            for (c, &collective) in DATA.iter().enumerate().take(tried) {
+                for (i, &algorithm) in algorithms[c].iter().enumerate() {
                     // Everybody enters at once, and no port is taken any more.
                     moment += 1_000_000_000_000;
                     comm::fabric_advance_to(comm, moment).unwrap();
-                    let count = (i * STEP + STEP / 2) / 4 / whole(collective) + i;
-                    let took = timed(rank, n, comm, collective, count);
-                    let expected = simulated(&network, n, algorithm, collective, count)[rank as usize];
+                    let took = timed(rank, n, comm, collective, words(i, whole(collective)));
                     assert_eq!(
                         took,
-                        expected,
+                        expected[c][i][rank as usize],
                         "{fabric}, {clock}: {collective} by {} on rank {rank}",
                         algorithms::ALL[algorithm].name
                     );
@@ -139,9 +152,10 @@ fn sixty_four_ranks_on_eight_nodes_take_the_simulated_time() {
     let fabric = "dgx-h100:nodes=8";
     let network = topology::open(fabric).unwrap();
     let alternating = algorithms::index("alternating_rings");
+    let expected = simulated(&network, 64, alternating, Collective::AllReduce, 40_000);
     on_machine(64, fabric, "virtual", "allreduce:alternating_rings", |rank, comm| {
         let took = timed(rank, 64, comm, Collective::AllReduce, 40_000);
-        assert_eq!(took, simulated(&network, 64, alternating, Collective::AllReduce, 40_000)[rank as usize]);
+        assert_eq!(took, expected[rank as usize]);
     });
 }
 
@@ -150,12 +164,14 @@ fn ranks_of_two_scalable_units_take_the_simulated_time() {
     // A leaf of 32 nodes, and one of two; two links between leaf and spines.
     let (fabric, n) = ("dgx-h100-superpod:places=1,nodes=34,oversubscription=16", 34);
     let network = topology::open(fabric).unwrap();
+    let expected = [(Collective::AllReduce, "ring"), (Collective::AlltoAll, "pairwise")]
+        .map(|(call, name)| (call, simulated(&network, n, algorithms::index(name), call, 3000)));
     on_machine(n, fabric, "virtual", "allreduce:ring;alltoall:pairwise", |rank, comm| {
-        for (collective, algorithm) in [(Collective::AllReduce, "ring"), (Collective::AlltoAll, "pairwise")] {
+        for (collective, expected) in &expected {
+            let collective = *collective;
             let moment = 1_000_000_000_000 * (1 + collective as u64);
             comm::fabric_advance_to(comm, moment).unwrap();
             let took = timed(rank, n, comm, collective, 3000);
-            let expected = simulated(&network, n, algorithms::index(algorithm), collective, 3000);
             assert_eq!(took, expected[rank as usize], "{collective}");
         }
     });
@@ -164,15 +180,16 @@ fn ranks_of_two_scalable_units_take_the_simulated_time() {
 #[test]
 fn what_no_protocol_carries_goes_over_the_bare_machine() {
     let (fabric, bare) = ("dgx-h100:nodes=2,as=nccl", topology::open("dgx-h100:nodes=2").unwrap());
+    let able = (0..algorithms::ALL.len()).filter(|&m| {
+        let shape = bare.shape;
+        let view = RankView { shape, ..RankView::flat(Collective::AlltoAll, 0, 16, 0) };
+        algorithms::ALL[m].refuses(&view).is_none()
+    });
+    let exits = able.map(|m| simulated(&bare, 16, m, Collective::AlltoAll, 100));
+    let expected = exits.min_by_key(|exits| exits.iter().max().copied()).unwrap();
     on_machine(16, fabric, "virtual", "", |rank, comm| {
         let took = timed(rank, 16, comm, Collective::AlltoAll, 100);
-        let able = (0..algorithms::ALL.len()).filter(|&m| {
-            let shape = bare.shape;
-            let view = RankView { shape, ..RankView::flat(Collective::AlltoAll, 0, 16, 0) };
-            algorithms::ALL[m].refuses(&view).is_none()
-        });
-        let exits = able.map(|m| simulated(&bare, 16, m, Collective::AlltoAll, 100));
-        assert_eq!(took, exits.min_by_key(|exits| exits.iter().max().copied()).unwrap()[rank as usize]);
+        assert_eq!(took, expected[rank as usize]);
     });
 }
 
@@ -180,19 +197,22 @@ fn what_no_protocol_carries_goes_over_the_bare_machine() {
 fn auto_takes_what_the_engine_says_is_quickest() {
     let fabric = "dgx-h100:nodes=2";
     let network = topology::open(fabric).unwrap();
+    let arrangement = network.arrangement(&(0..16).collect::<Vec<_>>());
+    let expected = [2, 1000, 300_000].map(|count| {
+        let view = RankView::flat(Collective::AllReduce, 0, 16, 0).arranged(arrangement.clone());
+        let quickest = (0..algorithms::ALL.len())
+            .filter(|&m| algorithms::ALL[m].refuses(&view).is_none())
+            .map(|m| simulated(&network, 16, m, Collective::AllReduce, count))
+            .min_by_key(|exits| exits.iter().max().copied());
+        (count, quickest.unwrap())
+    });
     on_machine(16, fabric, "virtual", "", |rank, comm| {
         let mut moment = 0;
-        for count in [2, 1000, 300_000] {
+        for (count, quickest) in &expected {
             moment += 1_000_000_000_000;
             comm::fabric_advance_to(comm, moment).unwrap();
-            let took = timed(rank, 16, comm, Collective::AllReduce, count);
-            let arrangement = network.arrangement(&(0..16).collect::<Vec<_>>());
-            let view = RankView::flat(Collective::AllReduce, 0, 16, 0).arranged(arrangement);
-            let quickest = (0..algorithms::ALL.len())
-                .filter(|&m| algorithms::ALL[m].refuses(&view).is_none())
-                .map(|m| simulated(&network, 16, m, Collective::AllReduce, count))
-                .min_by_key(|exits| exits.iter().max().copied());
-            assert_eq!(took, quickest.unwrap()[rank as usize], "{count} words");
+            let took = timed(rank, 16, comm, Collective::AllReduce, *count);
+            assert_eq!(took, quickest[rank as usize], "{count} words");
         }
     });
 }

@@ -45,7 +45,7 @@ fn program(name: &str, to: &Path, options: &[&str]) -> PathBuf {
     let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", dir().display());
     let program = to.join(name);
     let mut compile = compiler::cc();
-    compile.args(compiler::STRICT).args(["-std=c11", "-O1", "-g", "-pthread", "-rdynamic", "-I"]);
+    compile.args(compiler::STRICT).args(["-std=c11", "-O1", "-pthread", "-rdynamic", "-I"]);
     let root = penny_ffi_tests::root();
     compile.arg(package().join("include"));
     compile.arg("-I").arg(root.join("include")).arg("-I").arg(root.join("ffi-tests/c"));
