@@ -28,8 +28,10 @@ pub struct Backoff {
     yields: u32,
     /// Each rank can have a core.
     fits: bool,
-    /// Polls before the first yield where no other rank is on this core.
-    patience: u32,
+    /// Polls before the first yield where no other rank is on this core, in looks at where the others are.
+    looks: u32,
+    /// Polls between two of these.
+    polls_a_look: u32,
 }
 
 /// The processors of the ranks that a thread may wait for.
@@ -48,8 +50,14 @@ impl Backoff {
 
     fn new(fits: bool, spins: Option<u32>) -> Backoff {
         let most = spins.unwrap_or(if fits { 1000 } else { 100 });
-        let patience = if fits && spins.is_none() { PATIENCE } else { 0 };
-        Backoff { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 }, fits, patience }
+        Backoff {
+            spins: AtomicU32::new(most),
+            most,
+            yields: if fits { 4000 } else { 2000 },
+            fits,
+            looks: if fits && spins.is_none() { PATIENCE / POLLS_A_LOOK } else { 0 },
+            polls_a_look: POLLS_A_LOOK,
+        }
     }
 
     /// Makes the backoff for threads of one rank that are more than the cores: each sleeps soon, since those that yield make the
@@ -61,7 +69,7 @@ impl Backoff {
     /// The same where each poll is a system call: as long polling is fewer polls.
     pub fn with_costly_polls(self) -> Backoff {
         let most = self.most.min(self.most / COST + 1);
-        Backoff { spins: AtomicU32::new(most), most, patience: self.patience / COST, ..self }
+        Backoff { spins: AtomicU32::new(most), most, polls_a_look: self.polls_a_look / COST, ..self }
     }
 
     /// Makes the backoff for some of the ranks that this one is for.
@@ -181,15 +189,14 @@ impl Waiter<'_> {
         }
         let mut is_shared = true;
         let mut counted = None;
-        if !beside && self.backoff.patience > 0 && !progress_hook::is_set() {
-            let looks = self.backoff.patience / POLLS_A_LOOK;
-            // BOUND: `looks` times `POLLS_A_LOOK` polls.
-            for _ in 0..looks {
+        if !beside && self.backoff.looks > 0 && !progress_hook::is_set() {
+            // BOUND: `looks` times `polls_a_look` polls.
+            for _ in 0..self.backoff.looks {
                 is_shared = self.neighbours.is_none_or(Neighbours::are_on_this_core);
                 if is_shared {
                     break;
                 }
-                for _ in 0..POLLS_A_LOOK {
+                for _ in 0..self.backoff.polls_a_look {
                     if ready() {
                         self.backoff.spinning_paid(spins);
                         return Ok(());

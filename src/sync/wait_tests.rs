@@ -14,7 +14,7 @@ impl From<Interrupted> for &'static str {
 }
 
 fn hasty() -> Backoff {
-    Backoff { spins: AtomicU32::new(10), most: 10, yields: 10, fits: true, patience: 0 }
+    Backoff { spins: AtomicU32::new(10), most: 10, yields: 10, fits: true, looks: 0, polls_a_look: 1000 }
 }
 
 fn waiter<'a>(
@@ -64,7 +64,7 @@ impl Neighbours for Fixed {
 fn only_who_shares_its_core_with_no_rank_polls_on_before_it_yields() {
     let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
     for is_shared in [false, true] {
-        let backoff = Backoff { patience: 10_000, ..hasty() };
+        let backoff = Backoff { looks: 10, ..hasty() };
         let alone = waiter(&backoff, &doorbell, &sleepers, u64::MAX);
         let w = Waiter { neighbours: Some(&Fixed(is_shared)), ..alone };
         let mut polls = 0;
@@ -94,6 +94,17 @@ fn a_rank_whose_polls_are_system_calls_yields_after_fewer() {
         assert_eq!(w.until(ready, || Err("watched"), || "late"), Err("watched"));
         assert_eq!(polls, expected);
     }
+    // They are patient for as long, too.
+    let patient = Backoff { looks: 3, ..hasty() }.with_costly_polls();
+    let alone = waiter(&patient, &doorbell, &sleepers, u64::MAX);
+    let w = Waiter { neighbours: Some(&Fixed(false)), ..alone };
+    let mut polls = 0;
+    let ready = || {
+        polls += 1;
+        false
+    };
+    assert_eq!(w.until(ready, || Err("watched"), || "late"), Err("watched"));
+    assert_eq!(polls, 1 + 3 * 31 + 2);
 }
 
 #[test]
@@ -139,7 +150,7 @@ fn a_wait_is_counted_from_its_first_yields_or_its_first_patient_look() {
     let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
     for (backoff, neighbours) in [
         (hasty(), None),
-        (Backoff { patience: 10_000, ..hasty() }, Some(&Fixed(false) as &dyn Neighbours)),
+        (Backoff { looks: 10, ..hasty() }, Some(&Fixed(false) as &dyn Neighbours)),
         (Backoff::for_crowds(), None),
     ] {
         let time = WaitTime::default();

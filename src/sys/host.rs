@@ -20,9 +20,7 @@ impl HostIdentity {
     /// Returns the host of this process. `given` takes the place of what the system says: several hosts on one machine.
     pub fn this(given: Option<&str>) -> HostIdentity {
         let of_system = || {
-            // A sandbox may hide either. The name is the best guess then.
-            let boot =
-                std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| system_name());
+            let boot = boot();
             let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino());
             format!("{}/{network}/{}", boot.trim(), uid())
         };
@@ -58,6 +56,16 @@ impl HostIdentity {
         let name = self.name.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(name).escape_default().to_string()
     }
+}
+
+/// Returns a number that processes have in common exactly if they run on one machine, whose processors they share, in whatever containers they are.
+pub fn machine() -> u64 {
+    fnv128(boot().trim().bytes()) as u64
+}
+
+fn boot() -> String {
+    // A sandbox may hide it. The name is the best guess then.
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| system_name())
 }
 
 fn system_name() -> String {

@@ -39,6 +39,8 @@ pub struct Far {
     /// Ends before the link does.
     attendant: Option<Attendant>,
     ranks: Arc<FarRanks>,
+    /// The far ranks whose processes run on this machine, in other containers.
+    pub beside: usize,
 }
 
 impl Deref for Far {
@@ -108,7 +110,7 @@ impl Far {
         });
         let descriptor = ranks.link.descriptor();
         let attendant = descriptor.map(|descriptor| Attendant::new(&ranks, descriptor)).transpose()?;
-        Ok(Far { attendant, ranks })
+        Ok(Far { attendant, ranks, beside: 0 })
     }
 
     pub(super) fn post(&self, to: Rank, body: Body<'_>) {
@@ -364,7 +366,7 @@ impl Transport {
     }
 
     /// Why far ranks cannot be heard any more, if that is so.
-    pub(super) fn check_far(&self) -> Result<()> {
+    pub fn check_far(&self) -> Result<()> {
         self.far.as_ref().and_then(|far| far.broken.get()).map_or(Ok(()), |e| Err(e.clone()))
     }
 }

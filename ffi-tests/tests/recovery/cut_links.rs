@@ -1,4 +1,4 @@
-//! Ranks on two hosts whose network is cut: namespaces with a cable between, which is pulled. Needs root and `ip`.
+//! Ranks on two hosts whose network is cut: namespaces with a cable or two between, of which one is pulled. Needs root and `ip`.
 
 use crate::ranks::{Failure, Rank, Said, Setting, acts, alone, now_ns, start_one, times};
 use std::process::Command;
@@ -19,29 +19,39 @@ impl Cable {
     /// `None`: this machine lets nobody make one.
     fn new(number: u32) -> Option<Cable> {
         let cable = Cable { name: format!("pcut{}-{number}", std::process::id() % 10_000) };
-        let (name, net) = (&cable.name, format!("10.213.{}", number % 256));
-        let made = [
-            format!("netns add {name}"),
-            format!("link add {name}a type veth peer name {name}b netns {name}"),
-            format!("addr add {net}.1/24 dev {name}a"),
-            format!("link set {name}a up"),
-            format!("-n {name} addr add {net}.2/24 dev {name}b"),
-            format!("-n {name} link set {name}b up"),
-            format!("-n {name} link set lo up"),
-        ]
-        .iter()
-        .all(|words| ip(words));
-        made.then_some(cable)
+        let name = &cable.name;
+        let made = ip(&format!("netns add {name}")) && ip(&format!("-n {name} link set lo up"));
+        (made && cable.lay(['a', 'b'], number)).then_some(cable)
     }
 
-    fn pull(&self) {
-        assert!(ip(&format!("-n {0} link set {0}b down", self.name)));
+    /// Lays a cable to the namespace, with these letters at its ends.
+    fn lay(&self, [here, there]: [char; 2], number: u32) -> bool {
+        let (name, net) = (&self.name, network(number));
+        [
+            format!("link add {name}{here} type veth peer name {name}{there} netns {name}"),
+            format!("addr add {net}.1/24 dev {name}{here}"),
+            format!("link set {name}{here} up"),
+            format!("-n {name} addr add {net}.2/24 dev {name}{there}"),
+            format!("-n {name} link set {name}{there} up"),
+        ]
+        .iter()
+        .all(|words| ip(words))
     }
+
+    fn pull(&self, there: char) {
+        assert!(ip(&format!("-n {0} link set {0}{there} down", self.name)));
+    }
+}
+
+/// The first three numbers of the addresses of a cable.
+fn network(number: u32) -> String {
+    format!("10.213.{}", number % 256)
 }
 
 impl Drop for Cable {
     fn drop(&mut self) {
         ip(&format!("link del {}a", self.name));
+        ip(&format!("link del {}c", self.name));
         ip(&format!("netns del {}", self.name));
     }
 }
@@ -70,7 +80,7 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
         let what = ["all_reduce", "broadcast", "transfer", "signals", "mailbox"][trial as usize % 5];
         let list = acts(&["join-env", "call all_reduce 100", &format!("loop {what} 5000")]);
         let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
-        let (master, libfabric) = (format!("10.213.{}.1", trial % 256), libfabric.to_str().expect("text"));
+        let (master, libfabric) = (format!("{}.1", network(trial)), libfabric.to_str().expect("text"));
         let mut ranks: Vec<Rank> = (0..3)
             .map(|rank| {
                 let env = [
@@ -91,7 +101,7 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
             rank.did("call all_reduce 100");
         }
         let since = now_ns();
-        cable.pull();
+        cable.pull('b');
         let mut took = 0;
         for number in [0, 2, 1] {
             let said =
@@ -110,4 +120,53 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
     last.sort_unstable();
     let ms = |share: usize| last[(last.len() * share / 100).min(last.len() - 1)] as f64 / 1e6;
     println!("cut links: {} trials, last rank p50 {:.0} ms, max {:.0} ms", last.len(), ms(50), ms(100));
+}
+
+#[test]
+fn ranks_with_two_networks_go_on_when_one_is_cut() {
+    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
+    let _alone = alone();
+    for trial in 0..times(2, 20) {
+        let numbers = [100 + trial, 200 + trial];
+        let Some(cable) = Cable::new(numbers[0]).filter(|cable| cable.lay(['c', 'd'], numbers[1])) else {
+            return println!("SKIPPED: only root makes network namespaces");
+        };
+        let id = penny::internals::comm::unique_id().expect("an id");
+        let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
+        let what = ["all_reduce", "transfer", "signals", "broadcast", "mailbox"][trial as usize % 5];
+        let [under_way, afterwards] =
+            [format!("repeat 300 {what} 20000"), format!("repeat 100 {what} 20000")];
+        let list = acts(&["join-env", "call all_reduce 100", &under_way, "hold", &afterwards]);
+        let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
+        let (master, libfabric) = (format!("{}.1", network(numbers[0])), libfabric.to_str().expect("text"));
+        // The one that is pulled carries the small messages, or large ones alone.
+        let [kept, pulled] = numbers.map(|number| format!("{}.0/24", network(number)));
+        let rails = if trial % 2 == 0 { format!("{pulled},{kept}") } else { format!("{kept},{pulled}") };
+        let mut ranks: Vec<Rank> = (0..3)
+            .map(|rank| {
+                let env = [
+                    ("PENNY_LIBFABRIC", libfabric),
+                    ("PENNY_NET_IFACES", &rails),
+                    ("PENNY_JOB_ID", &job),
+                    ("PENNY_RANK", &rank.to_string()),
+                    ("PENNY_WORLD_SIZE", "3"),
+                    ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
+                    ("MASTER_ADDR", &master),
+                    ("MASTER_PORT", &port),
+                ];
+                let shell = if rank == 1 { &apart } else { "true" };
+                start_one(rank, 3, &id, &Setting { env: &env, shell }, &list)
+            })
+            .collect();
+        let all = |ranks: &mut [Rank], act: &str| ranks.iter_mut().for_each(|rank| rank.did(act));
+        all(&mut ranks, "join-env");
+        all(&mut ranks, "call all_reduce 100");
+        cable.pull('d');
+        all(&mut ranks, &under_way);
+        // What comes now is made with the rail cut, also where the calls before were over too soon.
+        ranks.iter_mut().for_each(Rank::release);
+        all(&mut ranks, "hold");
+        all(&mut ranks, &afterwards);
+        ranks.iter_mut().for_each(|rank| _ = rank.outlast());
+    }
 }

@@ -251,7 +251,7 @@ impl PreparedRank {
         let (settings, own) = (&self.settings, self.introduction.card);
         let near: Vec<Identity> = cards.iter().map(|(_, card)| Identity::new(*card, own)).collect();
         let rivals = identity::rivals(&near);
-        let backoff = Backoff::for_ranks(rivals, settings.spins);
+        let backoff = Backoff::for_ranks(rivals + far.as_ref().map_or(0, |far| far.beside), settings.spins);
         let nranks = heaps.len();
         let transport = Transport::new(control, rank, heaps, backoff, settings.timeout_ns);
         let transport = Arc::new(transport.with_far(far).with_threads(RankThreads::new(settings.threads)));

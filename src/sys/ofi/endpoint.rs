@@ -284,6 +284,29 @@ impl Endpoint {
         (result == 0 && fd >= 0).then_some(fd)
     }
 
+    /// Ends all that is under way, and takes in nothing any more. Of the other functions `poll`, `descriptor` and `may_sleep` go on, and have nothing to
+    /// tell; nothing can be sent.
+    pub fn shut(&mut self) {
+        let ep = std::mem::replace(&mut self.objects.ep, null_mut());
+        if ep.is_null() {
+            return;
+        }
+        let close = |fid: *mut Fid| {
+            if !fid.is_null() {
+                // SAFETY: a live object, closed once: it is not known any more.
+                unsafe { ((*(*fid).ops).close)(fid) };
+            }
+        };
+        // Where memory is bound to the endpoint it is closed first.
+        if self.modes & FI_MR_ENDPOINT != 0 {
+            let buffers = std::mem::replace(&mut self.buffers_mr, null_mut());
+            let memories =
+                self.memories.iter_mut().map(|memory| std::mem::replace(&mut memory.mr, null_mut()));
+            memories.chain([buffers]).for_each(|mr| close(mr.cast()));
+        }
+        close(ep.cast());
+    }
+
     /// Tells whether the descriptor may be waited for: everything that has come has been polled.
     pub fn may_sleep(&mut self) -> bool {
         let (fabric, cq) = (self.objects.fabric, self.objects.cq);

@@ -55,8 +55,11 @@ impl Endpoint {
 
     /// Gives the provider all buffers for messages that it does not have.
     pub(super) fn post_receives(&mut self) -> Result<()> {
+        let (ep, descriptor) = (self.objects.ep, self.buffers_descriptor());
+        if ep.is_null() {
+            return Ok(());
+        }
         while let Some(&index) = self.idle.last() {
-            let (ep, descriptor) = (self.objects.ep, self.buffers_descriptor());
             // SAFETY: a live endpoint; the buffer and its context belong to the provider until the completion.
             let result = unsafe {
                 ((*(*ep).msg).recv)(
@@ -80,6 +83,9 @@ impl Endpoint {
     pub fn send(&mut self, to: PeerId, message: &[u64]) -> Result<bool> {
         assert!(message.len() <= self.words, "a message larger than its buffer");
         let (ep, address, bytes) = (self.objects.ep, self.address_of(to), size_of_val(message));
+        if ep.is_null() {
+            return Ok(false);
+        }
         if bytes <= self.most_injected {
             // SAFETY: a live endpoint; the provider has copied the bytes when the function returns.
             let result = unsafe { ((*(*ep).msg).inject)(ep, message.as_ptr().cast(), bytes, address) };
@@ -112,7 +118,7 @@ impl Endpoint {
             "a write from outside of its memory"
         );
         assert!(trailer.len() <= self.words, "a trailer larger than its buffer");
-        let Some(&index) = self.free.last() else { return Ok(false) };
+        let Some(&index) = self.free.last().filter(|_| !self.objects.ep.is_null()) else { return Ok(false) };
         let buffer = self.buffer(index);
         // SAFETY: a free buffer of at least as many words.
         unsafe { std::ptr::copy_nonoverlapping(trailer.as_ptr(), buffer, trailer.len()) };

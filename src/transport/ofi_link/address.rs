@@ -8,11 +8,11 @@ use crate::types::Rank;
 use std::net::IpAddr;
 
 /// Changes with the format of addresses, messages or writes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The bytes of the name of a host that are told.
 const NAME: usize = 64;
 /// Bytes before the name of the host, and of each rail before the endpoint.
-const HEAD: usize = 20;
+const HEAD: usize = 28;
 const RAIL: usize = 33;
 
 /// A rank's address on one rail.
@@ -33,6 +33,8 @@ pub struct RankAddress {
     pub host: String,
     /// Its rails: those of the same number on all hosts reach each other.
     pub rails: Vec<RailAddress>,
+    /// The machine that its process runs on.
+    pub machine: u64,
     /// What messages to the rank begin with.
     pub token: u64,
     /// Whether what others write to the rank ends with the frame, or the frame comes by a message.
@@ -45,7 +47,7 @@ impl RankAddress {
     /// Returns its bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION, self.with_trailers.into(), self.rails.len() as u8];
-        bytes.extend([self.token, self.total].iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend([self.token, self.total, self.machine].iter().flat_map(|word| word.to_le_bytes()));
         let is_whole = |&end: &usize| self.host.is_char_boundary(end);
         let end = (0..=self.host.len().min(NAME)).rev().find(is_whole).unwrap_or(0);
         bytes.push(end as u8);
@@ -96,6 +98,7 @@ impl RankAddress {
         let address = RankAddress {
             host: String::from_utf8_lossy(host).into_owned(),
             rails,
+            machine: word(head, 19),
             token: word(head, 3),
             with_trailers: head[1] != 0,
             total: word(head, 11),
@@ -144,6 +147,7 @@ mod tests {
         let address = RankAddress {
             host: "node\u{fc}".into(),
             rails: vec![rail("10.0.0.7", 7), rail("fd00::2", 8)],
+            machine: u64::MAX - 1,
             token: 3,
             with_trailers: true,
             total: layout.total() as u64,

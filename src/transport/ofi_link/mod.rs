@@ -14,10 +14,13 @@
 //! mostly they travel with the next slot. What the provider has no room for waits in a queue, one for each peer, and is sent at the next
 //! poll. Posting never waits.
 //!
-//! A link that is dropped says goodbye and waits, for 2 s at most, until each peer has taken in all that was sent to it: a provider
+//! A link that is dropped says goodbye and waits, for 2 s at most (4 s with several rails), until each peer has taken in all that was sent to it: a provider
 //! may forget what is under way when its endpoint is closed.
 
 mod address;
+#[cfg(all(test, not(loom)))]
+mod cut_tests;
+mod messages;
 mod peer;
 mod peer_rails;
 mod rails;
@@ -38,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
-use crate::sys::host::HostIdentity;
+use crate::sys::host::{self, HostIdentity};
 use crate::sys::network::Interface;
 use crate::sys::ofi::{MemoryId, Report, Use};
 use crate::sys::{clock, cpu, fork, process};
@@ -65,8 +68,9 @@ const GRACE_NS: u64 = 3_000_000_000;
 const RETRY: Duration = Duration::from_millis(5);
 /// How long the first connection to a peer may take.
 const CONNECT_NS: u64 = 20_000_000_000;
-/// How long a link that is dropped waits for its peers.
+/// How long a link that is dropped waits for its peers, and where a rail may be cut meanwhile.
 const LINGER_NS: u64 = 2_000_000_000;
+const LINGER_WITH_RAILS_NS: u64 = 4_000_000_000;
 
 /// Bytes of the longest address that a rank tells the others.
 pub const LARGEST_ADDRESS: usize = 640;
@@ -81,6 +85,9 @@ pub struct OfiLink {
 struct State {
     rails: Rails,
     others: Others,
+    /// Rails that are not polled, as if they were cut.
+    #[cfg(test)]
+    unpolled: u32,
 }
 
 /// This rank and its far peers.
@@ -97,6 +104,9 @@ struct Others {
     interfaces: Vec<Interface>,
     /// Some peer has asked by a rail.
     owes_answers: bool,
+    /// A bit for each rail that is not used any more, and for each that is to be closed.
+    closed: u32,
+    to_close: u32,
     /// When rails are looked after next.
     next_look_ns: u64,
     /// By rank.
@@ -161,6 +171,7 @@ impl OfiLink {
         let own = RankAddress {
             host: HostIdentity::this(env::get("PENNY_HOST_ID").as_deref()).name(),
             rails: interfaces.iter().enumerate().map(rail).collect(),
+            machine: host::machine(),
             token: u64::from_ne_bytes(process::random()),
             with_trailers: (0..rails.len()).all(|rail| rails[rail].most_ranges() >= 2),
             total: layout.total() as u64,
@@ -187,8 +198,12 @@ impl Prepared {
     pub fn connect(self, far: &[Option<Vec<u8>>]) -> Result<Far> {
         let is_far: Box<[bool]> = far.iter().map(Option::is_some).collect();
         let (rank, mirror) = (self.rank, self.mirror.clone());
-        let near = self.near.clone();
-        Far::new(&near, rank, is_far, mirror, Box::new(self.link(far)?))
+        let (near, machine) = (self.near.clone(), self.own.machine);
+        let link = self.link(far)?;
+        let beside = link.state.lock().others.ranks_of(machine);
+        let mut far = Far::new(&near, rank, is_far, mirror, Box::new(link))?;
+        far.beside = beside;
+        Ok(far)
     }
 
     fn link(mut self, far: &[Option<Vec<u8>>]) -> Result<OfiLink> {
@@ -226,6 +241,8 @@ impl Prepared {
             is_waiting: self.interfaces.len() > 1,
             interfaces: self.interfaces,
             owes_answers: false,
+            closed: 0,
+            to_close: 0,
             next_look_ns: 0,
             peers,
             ranks,
@@ -236,14 +253,20 @@ impl Prepared {
             said_goodbye: false,
             refused: 0,
         };
-        let state = Mutex::new(State { rails: self.rails, others });
+        let state = State {
+            rails: self.rails,
+            others,
+            #[cfg(test)]
+            unpolled: 0,
+        };
+        let state = Mutex::new(state);
         Ok(OfiLink { state, generation: fork::generation() })
     }
 }
 
 impl Link for OfiLink {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
-        let State { rails, others } = &mut *self.state.lock();
+        let State { rails, others, .. } = &mut *self.state.lock();
         others.post(rails, to, frame)
     }
 
@@ -255,7 +278,7 @@ impl Link for OfiLink {
     }
 
     fn flush(&self) -> Result<()> {
-        let State { rails, others } = &mut *self.state.lock();
+        let State { rails, others, .. } = &mut *self.state.lock();
         if others.holds_arrival { others.send_held(rails) } else { Ok(()) }
     }
 
@@ -275,16 +298,28 @@ impl Link for OfiLink {
 
 impl State {
     fn poll(&mut self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
-        let State { rails, others } = self;
+        let State { rails, others, .. } = self;
         if others.holds {
             others.send_held(rails)?;
         }
         for rail in 0..rails.len() {
+            if others.is_closed(rail) {
+                // What is left of it says nothing.
+                let _ = rails[rail].poll(&mut |_| ());
+                continue;
+            }
+            #[cfg(test)]
+            if self.unpolled >> rail & 1 == 1 {
+                continue;
+            }
             rails[rail].poll(&mut |event| match event {
                 Report::Message(words) => others.message(rail, words, sink),
                 Report::Written(data) => others.written(rail, data, sink),
                 Report::Lost(peer, why) => others.lost(rail, peer, why),
             })?;
+        }
+        if others.to_close != 0 {
+            others.close_rails(rails);
         }
         if others.is_waiting {
             others.send_waiting(rails)?;
@@ -292,12 +327,16 @@ impl State {
         if rails.len() > 1 {
             others.watch_rails(rails)?;
         }
+        if others.to_close != 0 {
+            others.close_rails(rails);
+        }
         if others.is_lost { others.check_lost() } else { Ok(()) }
     }
 
     /// Says goodbye to all peers, and waits until they have taken in everything.
     fn linger(&mut self) -> Result<()> {
-        let deadline = clock::now_ns() + LINGER_NS;
+        let longest = if self.rails.len() > 1 { LINGER_WITH_RAILS_NS } else { LINGER_NS };
+        let deadline = clock::now_ns() + longest;
         for rank in 0..self.others.peers.len() as Rank {
             let posted = self.others.peer(rank).map_or(0, |peer| peer.posted);
             self.others.say(&mut self.rails, rank, &Item::Bye(posted))?;

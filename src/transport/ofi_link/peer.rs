@@ -1,6 +1,7 @@
 //! One far peer, as this rank's link sees it: what waits to be sent to it, and what has come from it.
 
 use super::address::RankAddress;
+use super::messages::Messages;
 use super::peer_rails::PeerRails;
 use super::trailer::TRAILER;
 use super::wire::{self, HEADER, Item, MessageHeader};
@@ -21,6 +22,10 @@ const LONGEST_QUEUE: usize = 1 << 16;
 pub enum Outgoing {
     /// Frames.
     Message(Vec<u64>),
+    /// A message with this number, which went by a rail that is cut.
+    MessageAgain(u32),
+    /// The same of a write.
+    WriteAgain(u32),
     /// A range of the control segment, and the frame that it belongs to.
     Write {
         /// Where the range begins in the segment.
@@ -48,6 +53,8 @@ pub struct FarPeer {
     under_way: VecDeque<UnderWay>,
     /// What is known of it on each rail.
     pub rails: PeerRails,
+    /// Messages to it and from it, if there are several rails.
+    pub messages: Option<Messages>,
     /// It was asked to tell when it has taken in all writes before this.
     pub asked_until: Option<u32>,
     /// It has asked the same.
@@ -77,18 +84,23 @@ pub struct FarPeer {
 }
 
 /// A write that the peer has not said to have taken in, nor all before it.
-struct UnderWay {
-    /// Where in its mirror it goes.
-    there: usize,
-    bytes: usize,
-    rail: usize,
+#[derive(Clone)]
+pub struct UnderWay {
+    /// Where in its mirror it goes, and where in the control segment it comes from.
+    pub there: usize,
+    pub at: usize,
+    pub bytes: usize,
+    pub rail: usize,
+    /// The frames that belong to it, if there are several rails.
+    pub frames: Vec<u64>,
     /// It was taken in, but some before it were not.
     is_taken: bool,
 }
 
 /// The half of a write that has come.
 enum Half {
-    Bytes,
+    /// By this rail.
+    Bytes(usize),
     Frames(Vec<u64>),
 }
 
@@ -100,6 +112,7 @@ impl FarPeer {
         FarPeer {
             id,
             rails: PeerRails::new(address.rails.len()),
+            messages: (address.rails.len() > 1).then(Messages::default),
             address,
             held: vec![0; HEADER],
             queue: VecDeque::new(),
@@ -150,7 +163,27 @@ impl FarPeer {
 
     /// The header of a message to it from rank `from`.
     pub fn header(&self, from: Rank) -> MessageHeader {
-        MessageHeader { token: self.address.token, from, seen: self.seen }
+        let messages = self.messages.as_ref().map_or(0, Messages::seen);
+        MessageHeader { token: self.address.token, from, seen: self.seen, number: None, messages }
+    }
+
+    /// The header of the next message to it.
+    pub fn next_header(&self, from: Rank) -> MessageHeader {
+        MessageHeader { number: self.messages.as_ref().map(Messages::next), ..self.header(from) }
+    }
+
+    /// A header with what it has acknowledged already, as if it came from rank `from`.
+    pub fn as_acknowledged(&self, from: Rank) -> MessageHeader {
+        let messages = self.messages.as_ref().map_or(0, Messages::acknowledged);
+        MessageHeader { token: 0, from, seen: self.acknowledged, number: None, messages }
+    }
+
+    /// It is told what a header says.
+    pub fn tell(&mut self, header: MessageHeader) {
+        self.told = header.seen;
+        if let Some(messages) = &mut self.messages {
+            messages.told(header.messages);
+        }
     }
 
     /// Takes what is held back, behind the words of a header.
@@ -181,11 +214,44 @@ impl FarPeer {
         self.under_way.iter().any(|write| write.there == there)
     }
 
-    /// The provider has taken a write.
-    pub fn wrote(&mut self, there: usize, bytes: usize, rail: usize) {
+    /// The provider has taken a write, with these frames.
+    pub fn wrote(&mut self, there: usize, at: usize, bytes: usize, rail: usize, frames: &[u64]) {
         self.written = self.written.wrapping_add(1);
-        self.under_way.push_back(UnderWay { there, bytes, rail, is_taken: false });
+        let frames = if self.messages.is_some() { frames.to_vec() } else { Vec::new() };
+        self.under_way.push_back(UnderWay { there, at, bytes, rail, frames, is_taken: false });
         self.rails.wrote(rail, bytes);
+    }
+
+    /// Returns a write that was not taken in.
+    pub fn not_taken(&self, number: u32) -> Option<&UnderWay> {
+        let write = self.under_way.get(number.wrapping_sub(self.acknowledged) as usize);
+        write.filter(|write| !write.is_taken)
+    }
+
+    /// The provider has taken a write again.
+    pub fn wrote_again(&mut self, number: u32, rail: usize) {
+        if let Some(write) = self.under_way.get_mut(number.wrapping_sub(self.acknowledged) as usize) {
+            self.rails.moved(write.rail, rail, write.bytes);
+            write.rail = rail;
+        }
+    }
+
+    /// It takes in nothing more by a rail: what it has not taken in of it goes again, before everything else.
+    pub fn send_again(&mut self, rail: usize) {
+        let messages =
+            self.messages.iter().flat_map(|messages| messages.by(rail)).map(Outgoing::MessageAgain);
+        let is_missing = |(_, write): &(u32, &UnderWay)| write.rail == rail && !write.is_taken;
+        let number = |(at, _): (u32, &UnderWay)| Outgoing::WriteAgain(self.acknowledged.wrapping_add(at));
+        let writes = (0..).zip(&self.under_way).filter(is_missing).map(number);
+        let again: Vec<Outgoing> = messages.chain(writes).collect();
+        again.into_iter().rev().for_each(|outgoing| self.queue.push_front(outgoing));
+    }
+
+    /// This rank takes in nothing more by a rail.
+    pub fn close(&mut self, rail: usize) {
+        self.rails.close(rail);
+        self.halves.retain(|_, half| !matches!(half, Half::Bytes(by) if *by == rail));
+        self.queue.push_front(Outgoing::Message(frame(&Item::Closed(rail as u64), false)));
     }
 
     /// Takes in what it says of this rank's writes. A number that cannot be is not believed.
@@ -219,19 +285,14 @@ impl FarPeer {
         }
     }
 
-    /// Where bytes of the segment go, which are at `at` of the peer's mirror, and the trailer of the next write. `begin`: where the memory that others write to
+    /// Where bytes of the segment go, which are at `at` of the peer's mirror, and the trailer of write `number`. `begin`: where the memory that others write to
     /// begins in the mirror; `trailers`: where this rank's trailers do.
-    pub fn places(&self, rail: usize, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
+    pub fn places(&self, number: u32, rail: usize, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
         let memory = &self.address.rails[rail].memory;
-        let slot = (self.written % WRITES) as usize;
+        let slot = (number % WRITES) as usize;
         let place =
             |at: usize| Place { address: memory.address.wrapping_add((at - begin) as u64), key: memory.key };
         [place(at), place(trailers + slot * TRAILER * 8)]
-    }
-
-    /// The immediate data of the next write of rank `from`.
-    pub fn immediate(&self, from: u32) -> u32 {
-        from << NUMBER_BITS | self.written & NUMBERS
     }
 
     /// Finds the write that an immediate's number means: `None` if it was taken in already, or is none that can be under way.
@@ -248,11 +309,6 @@ impl FarPeer {
         self.seen_ahead = self.seen_ahead.checked_shr(all).unwrap_or(0);
     }
 
-    /// Its writes that this rank has taken in.
-    pub fn seen(&self) -> u32 {
-        self.seen
-    }
-
     /// It wants to be told when all writes before `until` were taken in.
     pub fn asks(&mut self, until: u32) {
         self.asks_until = Some(until);
@@ -261,15 +317,18 @@ impl FarPeer {
     /// Should it be told at once how many writes were taken in? It may wait for that.
     pub fn is_owed(&mut self) -> bool {
         let has_seen = |until: &mut u32| self.seen.wrapping_sub(*until) < WRITES;
-        self.asks_until.take_if(has_seen).is_some() || self.seen.wrapping_sub(self.told) >= WRITES / 2
+        let keeps_many = self.messages.as_ref().is_some_and(Messages::is_owed);
+        self.asks_until.take_if(has_seen).is_some()
+            || self.seen.wrapping_sub(self.told) >= WRITES / 2
+            || keeps_many
     }
 
     /// The bytes of a write have come; returns its frames if these came before.
-    pub fn bytes_came(&mut self, number: u32) -> Option<Vec<u64>> {
+    pub fn bytes_came(&mut self, number: u32, rail: usize) -> Option<Vec<u64>> {
         match self.halves.remove(&number) {
             Some(Half::Frames(frames)) => Some(frames),
             _ => {
-                self.halves.insert(number, Half::Bytes);
+                self.halves.insert(number, Half::Bytes(rail));
                 None
             }
         }
@@ -278,13 +337,18 @@ impl FarPeer {
     /// The frames of a write have come; returns them if its bytes came before.
     pub fn frames_came(&mut self, number: u32, frames: &[u64]) -> Option<Vec<u64>> {
         match self.halves.remove(&number) {
-            Some(Half::Bytes) => Some(frames.to_vec()),
+            Some(Half::Bytes(_)) => Some(frames.to_vec()),
             _ => {
                 self.halves.insert(number, Half::Frames(frames.to_vec()));
                 None
             }
         }
     }
+}
+
+/// The immediate data of write `number` of rank `from`.
+pub fn immediate(from: Rank, number: u32) -> u32 {
+    from << NUMBER_BITS | number & NUMBERS
 }
 
 /// A message of one frame.
@@ -295,93 +359,5 @@ pub fn frame(item: &Item<'_>, placed: bool) -> Vec<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::ofi::RemoteMemory;
-    use crate::transport::ofi_link::address::RailAddress;
-    use std::net::{IpAddr, Ipv4Addr};
-
-    fn peer() -> FarPeer {
-        let memory = RemoteMemory { address: 0, key: 0 };
-        let rail = RailAddress { at: IpAddr::V4(Ipv4Addr::LOCALHOST), endpoint: Vec::new(), memory };
-        let rails = vec![rail.clone(), rail];
-        let address = RankAddress { host: String::new(), rails, token: 0, with_trailers: true, total: 0 };
-        FarPeer::new(PeerId::nth(0), address)
-    }
-
-    #[test]
-    fn writes_are_taken_in_once_in_any_order_and_beyond_the_numbers_end() {
-        let mut peer = peer();
-        for start in (0..3 * NUMBERS).step_by(WRITES as usize).take(200_000) {
-            assert_eq!(peer.seen(), start);
-            for i in [1, 0, 63, 62, 5] {
-                let number = (start + i) & NUMBERS;
-                assert_eq!(peer.find(number), Some(start + i));
-                peer.saw(start + i);
-                assert_eq!(peer.find(number), None, "twice");
-            }
-            for i in 0..WRITES {
-                if let Some(number) = peer.find((start + i) & NUMBERS) {
-                    peer.saw(number);
-                }
-            }
-        }
-        assert_eq!(peer.find(peer.seen().wrapping_add(WRITES) & NUMBERS), None, "more than may be under way");
-    }
-
-    #[test]
-    fn acknowledgements_that_cannot_be_are_not_believed() {
-        let mut peer = peer();
-        peer.written = 10;
-        peer.acknowledge(11);
-        assert_eq!(peer.acknowledged, 0);
-        peer.acknowledge(7);
-        peer.acknowledge(3);
-        assert_eq!(peer.acknowledged, 7);
-        (peer.written, peer.acknowledged) = (3, u32::MAX - 2);
-        peer.acknowledge(1);
-        assert_eq!((peer.acknowledged, peer.has_room()), (1, true));
-        peer.written = 65;
-        assert!(!peer.has_room());
-    }
-
-    #[test]
-    fn a_place_is_free_again_when_the_write_to_it_was_taken_in() {
-        let mut peer = peer();
-        let under_way = |peer: &FarPeer| [100, 200, 300, 400].map(|there| peer.is_under_way(there));
-        [100, 200, 300].into_iter().for_each(|there| peer.wrote(there, 8, 0));
-        assert_eq!(under_way(&peer), [true, true, true, false]);
-        peer.acknowledge(2);
-        assert_eq!(under_way(&peer), [false, false, true, false]);
-        peer.acknowledge(4);
-        assert_eq!(under_way(&peer), [false, false, true, false], "more than were written");
-    }
-
-    #[test]
-    fn a_rail_is_lighter_when_writes_by_it_were_taken_in_before_others() {
-        let mut peer = peer();
-        (0..4).for_each(|_| peer.wrote(0, 10, peer.rails.lightest()));
-        peer.wrote(0, 10, 0);
-        assert_eq!(peer.rails.lightest(), 1, "30 bytes against 20");
-        peer.acknowledge_ahead(0, 0b10101);
-        assert_eq!((peer.rails.lightest(), peer.acknowledged), (0, 0), "what is left went by the second");
-        peer.acknowledge(3);
-        peer.acknowledge_ahead(1, 0b1110);
-        peer.acknowledge_ahead(900, u64::MAX);
-        peer.acknowledge(5);
-        assert_eq!(peer.under_way.len(), 0);
-        assert!(peer.ahead().is_empty());
-        peer.saw(1);
-        assert_eq!(peer.ahead().len(), super::super::wire::AHEAD);
-    }
-
-    #[test]
-    fn a_peer_that_asks_is_told_once_when_its_writes_were_taken_in() {
-        let mut peer = peer();
-        peer.asks(2);
-        peer.saw(1);
-        assert!(!peer.is_owed());
-        peer.saw(0);
-        assert!(peer.is_owed() && !peer.is_owed());
-    }
-}
+#[path = "peer_tests.rs"]
+mod tests;

@@ -4,12 +4,15 @@
 //!     half a second ago something was sent by a rail        a question goes by every rail
 //!     half a second ago the first answer has come           rails by which nothing has come since have missed the round
 //!     a rail has missed four rounds                         it is cut
+//!     a connection is lost, and a question is answered      its rail is cut
 //! ```
 //!
 //! A peer that is stopped answers by no rail, so no rail of its is taken for cut: what tells of a silent host is the connection to where the ranks have met.
 
 /// How long nothing is asked, and how long after the first answer the others may come.
 const ROUND_NS: u64 = 500_000_000;
+/// How long an answer may take before the peer is asked again.
+const PATIENCE_NS: u64 = 2_000_000_000;
 /// Rounds that a rail has missed when it is taken for cut.
 const MISSES: u32 = 4;
 
@@ -31,6 +34,11 @@ struct PeerRail {
     asked: Option<u64>,
     /// What the provider says of the connection.
     failure: Option<String>,
+    /// The connection was lost after both had greeted.
+    is_lost: bool,
+    /// It is used no more, by this rank and by the peer.
+    closed: bool,
+    closed_there: bool,
 }
 
 /// All rails to a peer.
@@ -40,7 +48,8 @@ pub struct PeerRails {
     round: u64,
     /// The last one is not over.
     is_asking: bool,
-    /// When the first answer to it came.
+    /// When it was asked, and when the first answer to it came.
+    asked_at: u64,
     answered_at: Option<u64>,
     /// A bit for each rail by which the peer was heard since.
     heard: u32,
@@ -59,7 +68,7 @@ pub enum Finding {
 impl PeerRails {
     pub fn new(rails: usize) -> PeerRails {
         let all = vec![PeerRail::default(); rails];
-        PeerRails { all, round: 0, is_asking: false, answered_at: None, heard: 0 }
+        PeerRails { all, round: 0, is_asking: false, asked_at: 0, answered_at: None, heard: 0 }
     }
 
     /// Has the peer been greeted by each rail, and has greeted by each? A single rail is not greeted by.
@@ -72,13 +81,14 @@ impl PeerRails {
         if self.all.len() <= 1 {
             return None;
         }
-        let closed = self.all.iter().position(|rail| !rail.greeted || !rail.greets);
-        closed.map(|at| (at, self.all[at].failure.as_deref()))
+        let is_missing = |rail: &PeerRail| !rail.closed && (!rail.greeted || !rail.greets);
+        let missing = self.all.iter().position(is_missing);
+        missing.map(|at| (at, self.all[at].failure.as_deref()))
     }
 
     /// Returns the rails by which the peer has not been greeted.
     pub fn ungreeted(&self) -> impl Iterator<Item = usize> {
-        (0..self.all.len()).filter(|&rail| !self.all[rail].greeted)
+        (0..self.all.len()).filter(|&rail| !self.all[rail].greeted && !self.all[rail].closed)
     }
 
     /// The peer was greeted by a rail.
@@ -99,9 +109,37 @@ impl PeerRails {
         rail.greeted = false;
     }
 
+    /// A connection was lost after both have greeted. True: no rail is left.
+    pub fn lost(&mut self, rail: usize) -> bool {
+        self.all[rail].is_lost = true;
+        self.all.iter().all(|rail| rail.closed || rail.is_lost)
+    }
+
+    /// A rail is not used any more.
+    pub fn close(&mut self, rail: usize) {
+        self.all[rail].closed = true;
+    }
+
+    /// The peer uses a rail no more. False: it has said so before.
+    pub fn closed_there(&mut self, rail: usize) -> bool {
+        !std::mem::replace(&mut self.all[rail].closed_there, true)
+    }
+
     /// Returns the rail with the fewest bytes under way; of several the first, so that what is small and alone stays on one.
     pub fn lightest(&self) -> usize {
-        (0..self.all.len()).min_by_key(|&rail| self.all[rail].under_way).unwrap_or(0)
+        let open = (0..self.all.len()).filter(|&rail| !self.all[rail].closed);
+        open.min_by_key(|&rail| self.all[rail].under_way).unwrap_or(0)
+    }
+
+    /// Returns the rail of messages.
+    pub fn first(&self) -> usize {
+        self.all.iter().position(|rail| !rail.closed).unwrap_or(0)
+    }
+
+    /// A write goes by another rail than before.
+    pub fn moved(&mut self, from: usize, to: usize, bytes: usize) {
+        self.all[from].under_way -= bytes;
+        self.all[to].under_way += bytes;
     }
 
     /// A write was posted.
@@ -152,30 +190,42 @@ impl PeerRails {
 
     /// Is the peer to be heard by a rail yet?
     pub fn is_unheard(&self) -> bool {
-        self.all.iter().any(|rail| rail.unheard_since.is_some())
+        self.all.iter().any(|rail| !rail.closed && (rail.is_lost || rail.unheard_since.is_some()))
     }
 
     /// Looks after the rails.
     pub fn look(&mut self, now: u64) -> Finding {
+        if self.all.iter().filter(|rail| !rail.closed).count() <= 1 {
+            return Finding::Nothing;
+        }
         if self.is_asking {
-            if self.answered_at.is_none_or(|at| now.saturating_sub(at) < ROUND_NS) {
-                return Finding::Nothing;
+            match self.answered_at {
+                // The provider may have had no room for a question or an answer.
+                None if now.saturating_sub(self.asked_at) >= PATIENCE_NS => return self.ask(now),
+                None => return Finding::Nothing,
+                Some(at) if now.saturating_sub(at) < ROUND_NS => return Finding::Nothing,
+                Some(_) => self.is_asking = false,
             }
-            self.is_asking = false;
-            for (at, rail) in self.all.iter_mut().enumerate().filter(|(at, _)| self.heard >> at & 1 == 0) {
-                rail.missed += 1;
-                if rail.missed >= MISSES {
+            for (at, rail) in self.all.iter_mut().enumerate().filter(|(_, rail)| !rail.closed) {
+                rail.missed += u32::from(self.heard >> at & 1 == 0);
+                if rail.missed >= MISSES || rail.is_lost {
                     return Finding::Cut(at);
                 }
             }
         }
-        let is_late =
-            |rail: &PeerRail| rail.unheard_since.is_some_and(|since| now.saturating_sub(since) >= ROUND_NS);
+        let is_late = |rail: &PeerRail| {
+            let is_unheard = rail.unheard_since.is_some_and(|since| now.saturating_sub(since) >= ROUND_NS);
+            !rail.closed && (rail.is_lost || is_unheard)
+        };
         if !self.all.iter().any(is_late) {
             return Finding::Nothing;
         }
+        self.ask(now)
+    }
+
+    fn ask(&mut self, now: u64) -> Finding {
         self.round += 1;
-        (self.is_asking, self.answered_at, self.heard) = (true, None, 0);
+        (self.is_asking, self.asked_at, self.answered_at, self.heard) = (true, now, None, 0);
         self.all.iter_mut().for_each(|rail| rail.is_sent_again = false);
         Finding::Ask(self.round)
     }
@@ -223,19 +273,40 @@ mod tests {
         (0..2).for_each(|rail| rails.sent(rail, || 0));
         assert_eq!(rails.look(ROUND_NS - 1), Finding::Nothing);
         assert_eq!(rails.look(ROUND_NS), Finding::Ask(1));
-        assert_eq!(rails.look(100 * ROUND_NS), Finding::Nothing);
+        assert_eq!(rails.look(4 * ROUND_NS), Finding::Nothing);
+        assert_eq!(rails.look(5 * ROUND_NS), Finding::Ask(2), "the question may have been lost");
         rails.answered(0, 1, 100 * ROUND_NS);
-        assert_eq!(rails.look(101 * ROUND_NS), Finding::Ask(2), "one round was missed");
-        rails.answered(1, 2, 101 * ROUND_NS);
-        rails.answered(0, 2, 101 * ROUND_NS);
+        assert_eq!(rails.look(6 * ROUND_NS), Finding::Nothing, "an answer to the one before");
+        rails.answered(0, 2, 100 * ROUND_NS);
+        assert_eq!(rails.look(101 * ROUND_NS), Finding::Ask(3), "one round was missed");
+        rails.answered(1, 3, 101 * ROUND_NS);
+        rails.answered(0, 3, 101 * ROUND_NS);
         assert_eq!(rails.look(102 * ROUND_NS), Finding::Nothing);
         assert!(!rails.is_unheard());
         // What is sent between a question and its answer is asked about again.
         rails.sent(1, || 103 * ROUND_NS);
-        assert_eq!(rails.look(104 * ROUND_NS), Finding::Ask(3));
+        assert_eq!(rails.look(104 * ROUND_NS), Finding::Ask(4));
         rails.sent(1, || 104 * ROUND_NS);
-        (0..2).for_each(|rail| rails.answered(rail, 3, 104 * ROUND_NS));
-        assert_eq!(rails.look(105 * ROUND_NS), Finding::Ask(4));
+        (0..2).for_each(|rail| rails.answered(rail, 4, 104 * ROUND_NS));
+        assert_eq!(rails.look(105 * ROUND_NS), Finding::Ask(5));
+    }
+
+    #[test]
+    fn a_rail_whose_connection_was_lost_is_cut_at_the_next_answer_if_another_is_left() {
+        let mut rails = PeerRails::new(3);
+        assert!(!rails.lost(1));
+        assert!(rails.is_unheard());
+        assert_eq!(rails.look(7), Finding::Ask(1));
+        assert_eq!(rails.look(4 * ROUND_NS), Finding::Nothing, "a dead peer answers by none");
+        // It has connected again, but what was under way is gone.
+        (0..3).for_each(|rail| rails.answered(rail, 1, 100 * ROUND_NS));
+        assert_eq!(rails.look(101 * ROUND_NS), Finding::Cut(1));
+        rails.close(1);
+        assert!(!rails.is_unheard() && rails.lightest() == 0 && rails.first() == 0);
+        assert!(rails.closed_there(1) && !rails.closed_there(1));
+        assert!(!rails.lost(0) && rails.lost(2), "a peer that is lost by all is gone");
+        rails.close(0);
+        assert_eq!((rails.first(), rails.lightest(), rails.look(900 * ROUND_NS)), (2, 2, Finding::Nothing));
     }
 
     #[test]

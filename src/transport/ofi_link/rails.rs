@@ -47,11 +47,6 @@ impl Rails {
         self.endpoints.len()
     }
 
-    /// Returns the rail of messages.
-    pub fn first(&mut self) -> &mut Endpoint {
-        &mut self.endpoints[0]
-    }
-
     /// Registers bytes with each endpoint. The number of the memory is the same for all: they are registered in one order.
     pub fn register(
         &mut self,

@@ -1,9 +1,9 @@
 //! What goes to far peers: frames are put together, held back, queued.
 
-use super::peer::{FarPeer, Outgoing};
+use super::peer::{FarPeer, Outgoing, immediate};
 use super::rails::Rails;
 use super::trailer::{TRAILER, TRAILERS, trailer};
-use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME};
+use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME, MessageHeader};
 use super::{FULL, GRACE_NS, Others, SMALL};
 use crate::error::{Error, Result};
 use crate::memory::control::ALIVE;
@@ -21,6 +21,11 @@ const _: () = assert!(HEADER + AHEAD + LARGEST_FRAME <= TRAILING && HEADER + 2 +
 impl Others {
     pub(super) fn peer(&mut self, rank: Rank) -> Option<&mut FarPeer> {
         self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    /// Returns the number of far ranks on a machine.
+    pub(super) fn ranks_of(&self, machine: u64) -> usize {
+        self.peers.iter().flatten().filter(|peer| peer.address.machine == machine).count()
     }
 
     /// Sends a frame, or has it wait, or holds it back.
@@ -113,13 +118,16 @@ impl Others {
             return Ok(());
         }
         if peer.is_free() {
-            let (header, words) = (peer.header(rank), peer.held.len());
+            let (header, words, rail) = (peer.next_header(rank), peer.held.len(), peer.rails.first());
             peer.held[..HEADER].copy_from_slice(&header.words());
             peer.held.extend(peer.ahead());
-            if rails.first().send(peer.id, &peer.held)? {
-                peer.told = header.seen;
+            if rails[rail].send(peer.id, &peer.held)? {
+                peer.tell(header);
+                if let Some(messages) = &mut peer.messages {
+                    messages.sent(rail, &peer.held[HEADER..words]);
+                }
                 peer.is_reached = true;
-                peer.rails.sent(0, clock::now_ns);
+                peer.rails.sent(rail, clock::now_ns);
                 peer.held.truncate(HEADER);
                 return Ok(());
             }
@@ -150,40 +158,24 @@ impl Others {
         bytes: usize,
         frames: &[u64],
     ) -> Result<bool> {
-        let (rank, with_trailers) = (self.rank, self.with_trailers);
-        let layout = self.near.layout();
-        let (begin, trailers) = (layout.bytes_at(), layout.reserved() + rank as usize * TRAILERS * 8);
-        let source = self.sources.iter().find(|(_, start, length)| {
-            at.checked_sub(*start).is_some_and(|within| within + bytes <= *length)
-        });
-        let Some(&(memory, start, _)) = source else {
-            return Err(Error::internal("a large frame of bytes that are not this rank's"));
-        };
+        let (rank, rings) = (self.rank, self.near.layout().reserved());
         let there = self.mirror.mirrored(rank, to, at);
         let Some(peer) = self.peer(to) else { return Ok(true) };
         // Of slots and payloads no write can be: their readers' counters come with the word that these were taken in.
-        let is_piece = at >= layout.reserved();
+        let is_piece = at >= rings;
         if is_piece && peer.is_under_way(there) {
             return self.ask(rails, to).map(|()| false);
         }
         if !peer.has_room() {
             return Ok(false);
         }
-        let (header, number) = (peer.header(rank), peer.written);
-        let mut words = [0; TRAILER];
-        let trailer =
-            if with_trailers { trailer(&mut words, number, header, &peer.ahead(), frames) } else { &[][..] };
-        let source = SourceRange { memory, at: at - start, bytes };
-        let rail = peer.rails.lightest();
-        let places = peer.places(rail, there, begin, trailers);
-        if !rails[rail].write(peer.id, source, trailer, places, peer.immediate(rank))? {
+        let number = peer.written;
+        let Some(rail) = self.write_number(rails, to, number, [at, there], bytes, frames)? else {
             return Ok(false);
-        }
-        peer.wrote(there, bytes, rail);
-        peer.is_reached = true;
-        peer.rails.sent(rail, clock::now_ns);
-        if with_trailers {
-            peer.told = header.seen;
+        };
+        let Some(peer) = self.peer(to) else { return Ok(true) };
+        peer.wrote(there, at, bytes, rail, frames);
+        if self.with_trailers {
             return Ok(true);
         }
         // What is behind the first of these belongs to the write. It goes before anything that waits: later writes may wait for it.
@@ -197,6 +189,75 @@ impl Others {
             self.is_waiting = true;
         }
         Ok(true)
+    }
+
+    /// Writes a range of the control segment as the write of this number, and returns the rail that it goes by. `None`: not now.
+    fn write_number(
+        &mut self,
+        rails: &mut Rails,
+        to: Rank,
+        number: u32,
+        [at, there]: [usize; 2],
+        bytes: usize,
+        frames: &[u64],
+    ) -> Result<Option<usize>> {
+        let (rank, with_trailers) = (self.rank, self.with_trailers);
+        let layout = self.near.layout();
+        let (begin, trailers) = (layout.bytes_at(), layout.reserved() + rank as usize * TRAILERS * 8);
+        let source = self.sources.iter().find(|(_, start, length)| {
+            at.checked_sub(*start).is_some_and(|within| within + bytes <= *length)
+        });
+        let Some(&(memory, start, _)) = source else {
+            return Err(Error::internal("a large frame of bytes that are not this rank's"));
+        };
+        let Some(peer) = self.peer(to) else { return Ok(None) };
+        let header = peer.header(rank);
+        let mut words = [0; TRAILER];
+        let trailer =
+            if with_trailers { trailer(&mut words, number, header, &peer.ahead(), frames) } else { &[][..] };
+        let source = SourceRange { memory, at: at - start, bytes };
+        let rail = peer.rails.lightest();
+        let places = peer.places(number, rail, there, begin, trailers);
+        if !rails[rail].write(peer.id, source, trailer, places, immediate(rank, number))? {
+            return Ok(None);
+        }
+        peer.is_reached = true;
+        peer.rails.sent(rail, clock::now_ns);
+        if with_trailers {
+            peer.tell(header);
+        }
+        Ok(Some(rail))
+    }
+
+    /// Sends a write again that went by a rail that is cut, if the peer has not taken it in.
+    fn write_again(&mut self, rails: &mut Rails, to: Rank, number: u32) -> Result<bool> {
+        let Some(write) = self.peer(to).and_then(|peer| peer.not_taken(number).cloned()) else {
+            return Ok(true);
+        };
+        let places = [write.at, write.there];
+        let rail = self.write_number(rails, to, number, places, write.bytes, &write.frames)?;
+        if let (Some(rail), Some(peer)) = (rail, self.peer(to)) {
+            peer.wrote_again(number, rail);
+        }
+        Ok(rail.is_some())
+    }
+
+    /// Sends a message again that went by a rail that is cut, if the peer has not taken it in.
+    fn message_again(&mut self, rails: &mut Rails, to: Rank, number: u32) -> Result<bool> {
+        let rank = self.rank;
+        let Some(peer) = self.peer(to) else { return Ok(true) };
+        let header = MessageHeader { number: Some(number), ..peer.header(rank) };
+        let (ahead, first) = (peer.ahead(), peer.rails.first());
+        let Some((rail, frames)) = peer.messages.as_mut().and_then(|messages| messages.kept(number)) else {
+            return Ok(true);
+        };
+        let sent = rails[first].send(peer.id, &[&header.words()[..], &ahead, frames].concat())?;
+        if sent {
+            *rail = first;
+            peer.tell(header);
+            peer.rails.sent(first, clock::now_ns);
+        }
+        Ok(sent)
     }
 
     /// Asks a peer to tell when it has taken in all writes, unless it was asked already.
@@ -227,6 +288,8 @@ impl Others {
             while let Some(outgoing) = self.next_for(rank) {
                 let sent = match &outgoing {
                     Outgoing::Message(frames) => self.send_message(rails, rank, frames)?,
+                    Outgoing::MessageAgain(number) => self.message_again(rails, rank, *number)?,
+                    Outgoing::WriteAgain(number) => self.write_again(rails, rank, *number)?,
                     Outgoing::Write { at, bytes, frame } => self.write(rails, rank, *at, *bytes, frame)?,
                 };
                 if sent {
@@ -247,11 +310,15 @@ impl Others {
     fn send_message(&mut self, rails: &mut Rails, to: Rank, frames: &[u64]) -> Result<bool> {
         let rank = self.rank;
         let Some(peer) = self.peer(to) else { return Ok(true) };
-        let header = peer.header(rank);
-        let sent = rails.first().send(peer.id, &[&header.words()[..], &peer.ahead(), frames].concat())?;
+        let (header, rail) = (peer.next_header(rank), peer.rails.first());
+        let sent = rails[rail].send(peer.id, &[&header.words()[..], &peer.ahead(), frames].concat())?;
         if sent {
-            (peer.told, peer.is_reached) = (header.seen, true);
-            peer.rails.sent(0, clock::now_ns);
+            peer.tell(header);
+            if let Some(messages) = &mut peer.messages {
+                messages.sent(rail, frames);
+            }
+            peer.is_reached = true;
+            peer.rails.sent(rail, clock::now_ns);
         }
         Ok(sent)
     }

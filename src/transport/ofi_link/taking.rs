@@ -39,6 +39,13 @@ impl Others {
         let Some(peer) = self.peer(from) else { return };
         peer.rails.heard(rail);
         peer.acknowledge(header.seen);
+        if let Some(messages) = &mut peer.messages {
+            messages.acknowledge(header.messages);
+            if header.number.is_some_and(|number| !messages.is_new(number)) {
+                return;
+            }
+        }
+        let mut closed = None;
         // BOUND: the message's words.
         while !rest.is_empty() {
             let (Some(item), Some(peer)) = (wire::take(&mut rest), self.peer(from)) else {
@@ -64,6 +71,7 @@ impl Others {
                     self.owes_answers = true;
                 }
                 Item::Answer(round) => peer.rails.answered(rail, round, clock::now_ns()),
+                Item::Closed(rail) => closed = usize::try_from(rail).ok(),
                 Item::OfWrite(number) => {
                     let Some(number) = peer.find(number) else {
                         self.refused += 1;
@@ -71,11 +79,15 @@ impl Others {
                     };
                     if let Some(mut frames) = peer.frames_came(number, rest) {
                         peer.saw(number);
-                        self.frames(rail, header, &mut frames, sink);
+                        self.frames(rail, MessageHeader { number: None, ..header }, &mut frames, sink);
                     }
                     break;
                 }
             }
+        }
+        // What it has taken in is told by the whole message.
+        if let Some(rail) = closed {
+            self.closed_there(from, rail);
         }
         self.answer(from);
     }
@@ -86,7 +98,7 @@ impl Others {
         let Some(peer) = self.peer(from) else { return };
         let mut words = Vec::new();
         if peer.is_owed() {
-            peer.told = peer.seen();
+            peer.tell(peer.header(from));
             words = frame(&Item::Credit, false);
         }
         // A peer that waits itself takes this rank's own goodbye for the answer.
@@ -109,11 +121,11 @@ impl Others {
             return;
         };
         if !with_trailer {
-            let frames = self.peer(from).and_then(|peer| peer.bytes_came(number));
+            let frames = self.peer(from).and_then(|peer| peer.bytes_came(number, rail));
             if let Some(mut frames) = frames {
                 self.peer(from).into_iter().for_each(|peer| peer.saw(number));
-                let seen = self.peer(from).map_or(0, |peer| peer.acknowledged);
-                self.frames(rail, MessageHeader { token: self.token, from, seen }, &mut frames, sink);
+                let acknowledged = self.peer(from).map(|peer| peer.as_acknowledged(from));
+                acknowledged.into_iter().for_each(|header| self.frames(rail, header, &mut frames, sink));
             }
             return;
         }
@@ -140,9 +152,14 @@ impl Others {
             return;
         };
         let by = self.by_rail(rank, rail);
+        let has_several = self.interfaces.len() > 1;
         let Some(peer) = self.peer(rank) else { return };
         if !peer.rails.are_open() {
             peer.rails.failed(rail, why);
+            return;
+        }
+        // A peer that answers by another rail is still there.
+        if has_several && !peer.rails.lost(rail) {
             return;
         }
         peer.lost.get_or_insert((clock::now_ns(), format!("the connection{by} was lost ({why})")));

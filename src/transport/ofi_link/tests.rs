@@ -108,7 +108,7 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     let mut stranger = Endpoint::open(None, LOOPBACK, MESSAGE).unwrap();
     let to = stranger.insert(&address.rails[0].endpoint).unwrap();
     let frame = |token: u64, from: u32, item: &Item<'_>| {
-        let mut message = MessageHeader { token, from, seen: 0 }.words().to_vec();
+        let mut message = MessageHeader { token, from, seen: 0, number: None, messages: 0 }.words().to_vec();
         wire::put(&mut message, item, false);
         message
     };
@@ -122,7 +122,7 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
         frame(address.token ^ 1, 0, &news),
         frame(address.token, 9, &news),
         frame(address.token, 1, &news),
-        [&frame(address.token, 0, &Item::Credit)[..2], &[99, 0]].concat(),
+        [&frame(address.token, 0, &Item::Credit)[..wire::HEADER], &[99, 0]].concat(),
         cut,
         frame(address.token, 0, &Item::OfWrite(4_000_000)),
     ];

@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn a_trailer_of_another_write_is_none() {
-        let header = MessageHeader { token: 1, from: 2, seen: 3 };
+        let header = MessageHeader { token: 1, from: 2, seen: 3, number: None, messages: 0 };
         let mut words = [0; TRAILER];
-        assert_eq!(trailer(&mut words, NUMBERS + 6, header, &[], &[8, 9]).len(), 5);
-        assert_eq!(message_in(&mut words, 5).map(|m| m.len()), Some(4));
+        assert_eq!(trailer(&mut words, NUMBERS + 6, header, &[], &[8, 9]).len(), 6);
+        assert_eq!(message_in(&mut words, 5).map(|m| m.len()), Some(5));
         assert!(message_in(&mut words, 6).is_none() && message_in(&mut [], 0).is_none());
         words[0] = 5 | 99 << 32;
         assert!(message_in(&mut words, 5).is_none());

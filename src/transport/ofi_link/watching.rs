@@ -5,6 +5,7 @@ use super::rails::{Rails, text};
 use super::wire::{self, HEADER, Item};
 use super::{FarPeer, Others};
 use crate::error::{Error, Result};
+use crate::log;
 use crate::sys::clock;
 use crate::types::Rank;
 use std::time::Duration;
@@ -59,10 +60,13 @@ impl Others {
 
     /// Answers what peers have asked, and asks those that are silent by a rail.
     pub(super) fn watch_rails(&mut self, rails: &mut Rails) -> Result<()> {
-        let rank = self.rank;
+        let (rank, closed) = (self.rank, self.closed);
         if std::mem::take(&mut self.owes_answers) {
             for peer in self.peers.iter_mut().flatten() {
                 while let Some((rail, round)) = peer.rails.take_owed() {
+                    if closed >> rail & 1 == 1 {
+                        continue;
+                    }
                     // An answer that the provider has no room for is one that the peer asks for again.
                     say_by(rails, rail, peer, rank, &Item::Answer(round))?;
                 }
@@ -80,23 +84,79 @@ impl Others {
             match peer.rails.look(now) {
                 Finding::Nothing => {}
                 Finding::Ask(round) => {
-                    for rail in 0..rails.len() {
+                    for rail in (0..rails.len()).filter(|rail| closed >> rail & 1 == 0) {
+                        let Some(peer) = self.peer(to) else { continue };
                         say_by(rails, rail, peer, rank, &Item::Question(round))?;
                     }
                 }
-                Finding::Cut(rail) => return Err(self.cut(to, rail)),
+                Finding::Cut(rail) => self.cut(to, rail)?,
             }
         }
         Ok(())
     }
 
-    fn cut(&self, to: Rank, rail: usize) -> Error {
-        Error::remote(format!(
-            "rank {to}{} is not heard any more{}, but by other interfaces: that network is cut; mend it, or leave the interface out of \
-             PENNY_NET_IFACES, and make a new communicator",
-            self.on_host(to),
-            self.by_rail(to, rail)
-        ))
+    /// This rank does not use a rail any more.
+    pub(super) fn is_closed(&self, rail: usize) -> bool {
+        self.closed >> rail & 1 == 1
+    }
+
+    /// Is there another rail than this one that is used on?
+    fn has_besides(&self, rail: usize) -> bool {
+        (0..self.interfaces.len()).any(|other| (self.closed | self.to_close | 1 << rail) >> other & 1 == 0)
+    }
+
+    /// A rail to a rank is cut: all ranks go on by the others, if one is left.
+    fn cut(&mut self, to: Rank, rail: usize) -> Result<()> {
+        if !self.has_besides(rail) {
+            return Err(Error::remote(format!(
+                "rank {to}{} is not heard any more{}, and the other networks between the ranks are cut, too; mend them, and make a new \
+                 communicator",
+                self.on_host(to),
+                self.by_rail(to, rail)
+            )));
+        }
+        log::warn(
+            self.rank,
+            format_args!(
+                "rank {to}{} is not heard any more{}, but by other interfaces: that network is cut, and the ranks go on by the others; mend it, and make a \
+                 new communicator to use it again",
+                self.on_host(to),
+                self.by_rail(to, rail)
+            ),
+        );
+        self.to_close |= 1 << rail;
+        Ok(())
+    }
+
+    /// A peer takes in nothing more by a rail.
+    pub(super) fn closed_there(&mut self, from: Rank, rail: usize) {
+        let is_known = rail < self.interfaces.len();
+        let has_besides = is_known && (self.is_closed(rail) || self.has_besides(rail));
+        let Some(peer) = self.peer(from) else { return };
+        if !is_known || !peer.rails.closed_there(rail) {
+            self.refused += 1;
+            return;
+        }
+        if !has_besides {
+            peer.lost = Some((0, "it has closed the last rail that this rank uses".into()));
+            self.is_lost = true;
+            return;
+        }
+        peer.rails.close(rail);
+        peer.send_again(rail);
+        self.is_waiting = true;
+        self.to_close |= 1 << rail;
+    }
+
+    /// Closes rails, and tells all peers what has come by them before.
+    pub(super) fn close_rails(&mut self, rails: &mut Rails) {
+        let new = std::mem::take(&mut self.to_close) & !self.closed;
+        for rail in (0..rails.len()).filter(|rail| new >> rail & 1 == 1) {
+            rails[rail].shut();
+            self.closed |= 1 << rail;
+            self.peers.iter_mut().flatten().filter(|peer| !peer.is_gone()).for_each(|peer| peer.close(rail));
+            self.is_waiting = true;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What messages between hosts look like: words of 64 bits, in the byte order of the machines.
 //!
 //! ```text
-//!     message     | the receiver's token | sender, writes taken in | frame | frame | ...
+//!     message     | the receiver's token | sender, writes taken in | number, messages taken in | frame | frame | ...
 //!     frame       | kind, bytes | number | kind's own words | bytes, padded to a word |
 //! ```
 //!
@@ -15,7 +15,7 @@ use crate::transport::link::{Body, Ending, FarAccess, LifeLine, News, TakenLine}
 use crate::types::Rank;
 
 /// Words before the first frame.
-pub const HEADER: usize = 2;
+pub const HEADER: usize = 3;
 /// Words of the largest frame without its bytes.
 pub const LARGEST_FRAME: usize = 7;
 /// Words of [`Item::Ahead`].
@@ -30,18 +30,30 @@ pub struct MessageHeader {
     pub from: Rank,
     /// The receiver's writes that the sender has taken in, all up to there.
     pub seen: u32,
+    /// The number of the message among those that are sent again when a rail is cut.
+    pub number: Option<u32>,
+    /// The receiver's messages with a number that the sender has taken in, all up to there.
+    pub messages: u32,
 }
+
+/// In a header's word with the sender: the message has a number.
+const NUMBERED: u64 = 1 << 31;
 
 impl MessageHeader {
     /// Returns its words.
     pub fn words(self) -> [u64; HEADER] {
-        [self.token, u64::from(self.from) | u64::from(self.seen) << 32]
+        let numbered = if self.number.is_some() { NUMBERED } else { 0 };
+        let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let number = self.number.unwrap_or(0);
+        [self.token, both(self.from, self.seen) | numbered, both(number, self.messages)]
     }
 
     /// Reads it. `None`: the message is too short.
     pub fn of(message: &[u64]) -> Option<MessageHeader> {
-        let &[token, rest, ..] = message else { return None };
-        Some(MessageHeader { token, from: rest as u32, seen: (rest >> 32) as u32 })
+        let &[token, rest, messages, ..] = message else { return None };
+        let number = (rest & NUMBERED != 0).then_some(messages as u32);
+        let (from, seen, messages) = ((rest & (NUMBERED - 1)) as u32, (rest >> 32) as u32, messages >> 32);
+        Some(MessageHeader { token, from, seen, number, messages: messages as u32 })
     }
 }
 
@@ -67,6 +79,8 @@ pub enum Item<'a> {
     Question(u64),
     /// The answer.
     Answer(u64),
+    /// The sender has closed this rail. What has not come to it before does not come by it any more.
+    Closed(u64),
 }
 
 const DATA: u64 = 1;
@@ -96,6 +110,7 @@ const TAKEN_AHEAD: u64 = 22;
 const HELLO: u64 = 23;
 const QUESTION: u64 = 24;
 const ANSWERED: u64 = 25;
+const CLOSED: u64 = 26;
 
 fn ending_code(ending: Option<Ending>) -> u64 {
     match ending {
@@ -166,6 +181,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
         Item::Hello => add(HELLO, 0, &[], none),
         Item::Question(round) => add(QUESTION, round, &[], none),
         Item::Answer(round) => add(ANSWERED, round, &[], none),
+        Item::Closed(rail) => add(CLOSED, rail, &[], none),
     }
 }
 
@@ -179,7 +195,8 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         ARRIVAL | TAKEN => 4,
         LIFE | NEWS | PIECE | GET => 3,
         CHANGE | SERVE => 5,
-        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED => 0,
+        BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED
+        | CLOSED => 0,
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
@@ -244,6 +261,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         HELLO => return Some(Item::Hello),
         QUESTION => return Some(Item::Question(number)),
         ANSWERED => return Some(Item::Answer(number)),
+        CLOSED => return Some(Item::Closed(number)),
         _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
     };
     Some(Item::Line(number, body))
@@ -285,6 +303,7 @@ mod tests {
             Item::Hello => "hello".into(),
             Item::Question(round) => format!("question {round}"),
             Item::Answer(round) => format!("answer {round}"),
+            Item::Closed(rail) => format!("closed {rail}"),
         }
     }
 
@@ -337,6 +356,7 @@ mod tests {
             Item::Hello,
             Item::Question(14),
             Item::Answer(15),
+            Item::Closed(16),
         ];
         let mut message = Vec::new();
         items.iter().for_each(|item| put(&mut message, item, false));
@@ -353,10 +373,10 @@ mod tests {
         assert_eq!(text(&take(&mut rest).unwrap()), "0 counter 8");
         assert_eq!(text(&take(&mut rest).unwrap()), "2 arrival 1 2 3 4 []");
         assert_eq!(text(&take(&mut rest).unwrap()), "5 piece 3 4 5 []");
-        assert_eq!(
-            MessageHeader::of(&MessageHeader { token: 9, from: 1023, seen: u32::MAX }.words()).unwrap().from,
-            1023
-        );
+        for number in [None, Some(0), Some(u32::MAX)] {
+            let header = MessageHeader { token: 9, from: 1023, seen: u32::MAX, number, messages: 7 };
+            assert_eq!(MessageHeader::of(&header.words()), Some(header));
+        }
     }
 
     proptest! {
