@@ -28,9 +28,10 @@ fn installed() -> tempfile::TempDir {
             std::fs::copy(built.join(file), lib.join(name)).unwrap();
         }
     };
-    link(&library::build(), "libpenny.so", &[library::SONAME]);
-    link(&library::build_package("penny-nccl"), "libnccl.so", &["libnccl.so", "libnccl.so.2"]);
-    link(&library::build_package("penny-cudart"), "libcudart.so", &["libcudart.so", "libcudart.so.12"]);
+    let built = library::dir_with_compat();
+    link(built, "libpenny.so", &[library::SONAME]);
+    link(built, "libnccl.so", &["libnccl.so", "libnccl.so.2"]);
+    link(built, "libcudart.so", &["libcudart.so", "libcudart.so.12"]);
     dir
 }
 
@@ -112,11 +113,7 @@ fn a_benchmark_of_nccl_on_two_hosts_tells_what_the_simulator_tells() {
     let Some(libfabric) = hosts::libfabric() else { return };
     let dir = installed();
     let lib = dir.path().join("lib");
-    std::fs::copy(
-        library::build_package("penny-time").join("libpenny_time.so"),
-        lib.join("libpenny_time.so"),
-    )
-    .unwrap();
+    std::fs::copy(library::dir_with_compat().join("libpenny_time.so"), lib.join("libpenny_time.so")).unwrap();
     compile("nccl_benchmark.c", &lib, &["-lnccl", "-lcudart"], &dir.path().join("benchmark"));
     // In a tree each rank is done at a time of its own, and so is each host.
     for (algorithm, each, ranks, iters) in [("auto", 1, 8, 3u32), ("tree", 1, 8, 1), ("tree", 2, 4, 2)] {

@@ -16,7 +16,7 @@ fn installed() -> &'static Path {
         std::fs::create_dir(&bin).unwrap();
         std::fs::create_dir(&lib).unwrap();
         std::fs::hard_link(env!("CARGO_BIN_EXE_penny"), bin.join("penny")).unwrap();
-        let time = library::build_package("penny-time");
+        let time = library::dir_with_compat();
         std::fs::copy(time.join("libpenny_time.so"), lib.join("libpenny_time.so")).unwrap();
         dir
     })

@@ -13,7 +13,6 @@
 //! ```
 
 pub mod compiler;
-pub mod header;
 pub mod hosts;
 pub mod library;
 pub mod ranks;

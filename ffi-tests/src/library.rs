@@ -1,5 +1,7 @@
-//! The library under test, built as users build it with the profile of this test, in a directory that a C program can link and run
-//! against.
+//! The library under test, in a directory that a C program can link and run against.
+//!
+//! It is the one with which the test itself is linked: what cargo built for both. install.sh and the wheel have the same, with the
+//! feature `internals` for the command's sake (docs/decisions/0056-one-build-one-wheel.md).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,21 +9,66 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where libpenny.so, libpenny.so.0 and libpenny.a lie. Built once a test program.
+/// Where libpenny.so, libpenny.so.0 and libpenny.a lie.
 pub fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| linked("ffi-tests", &PENNY))
+}
+
+/// Where the libraries of `compat` lie too. They are built once a test program, by the command of install.sh.
+pub fn dir_with_compat() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
-        // The SONAME is what the loader looks for, the bare name what the linker does.
-        let names = [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")];
-        linked(&build(), "ffi-tests", &names)
+        let packages = ["penny-nccl", "penny-cudart", "penny-nvcc", "penny-time"];
+        build_by_cargo(&[&["--lib"], packages.map(|name| ["--package", name]).as_flattened()].concat());
+        linked("compat-tests", &[&PENNY[..], &COMPAT].concat())
     })
 }
 
-/// Makes a folder of the directory `built` with links to files there, by the names that loaders and linkers look for.
-pub fn linked(built: &Path, folder: &str, names: &[(&str, &str)]) -> PathBuf {
+/// Builds the library and the command as users build them. Returns the directory where they lie.
+pub fn build() -> PathBuf {
+    build_by_cargo(&["--package", "penny", "--package", "penny-cli"]);
+    crate::profile_dir()
+}
+
+/// The command cargo, in the repository.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(crate::root());
+    cargo
+}
+
+fn build_by_cargo(what: &[&str]) {
+    let status = cargo()
+        .args(["build", "--quiet", "--profile", &profile(), "--target-dir"])
+        .arg(target_dir())
+        .args(what)
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "cargo build {} fails", what.join(" "));
+}
+
+/// A file in the directory of the profile, and a name by which loaders and linkers look for it.
+type Link = (&'static str, &'static str);
+
+/// The SONAME is what the loader looks for, the bare name what the linker does.
+const PENNY: [Link; 3] =
+    [("deps/libpenny.so", "libpenny.so"), ("deps/libpenny.so", SONAME), ("deps/libpenny.a", "libpenny.a")];
+
+const COMPAT: [Link; 5] = [
+    ("libnccl.so", "libnccl.so"),
+    ("libnccl.so", "libnccl.so.2"),
+    ("libcudart.so", "libcudart.so"),
+    ("libcudart.so", "libcudart.so.12"),
+    ("libpenny_time.so", "libpenny_time.so"),
+];
+
+/// Makes a folder with such links in the directory of the profile.
+fn linked(folder: &str, links: &[Link]) -> PathBuf {
+    let built = crate::profile_dir();
     let dir = built.join(folder);
     fs::create_dir_all(&dir).expect("target is writable");
-    for (file, name) in names {
+    for (file, name) in links {
         let (link, file) = (dir.join(name), built.join(file));
         // A target directory that was copied has links into the original.
         if fs::read_link(&link).is_ok_and(|to| to != file) {
@@ -47,26 +94,7 @@ pub fn profile() -> String {
     }
 }
 
-/// The directory to give cargo for what is built without the feature `internals`. It is not that of this test: the library with
-/// the feature and the one without have the same file name, and whichever was built last would be taken for the other.
+/// The directory of cargo for this test and all that it builds.
 pub fn target_dir() -> PathBuf {
-    crate::profile_dir().parent().expect("target/<profile>").join("without-internals")
-}
-
-/// Builds the library. Returns the directory where it lies.
-pub fn build() -> PathBuf {
-    build_package("penny")
-}
-
-/// Builds the library of a package that has no `internals` either. Returns the directory where it lies.
-pub fn build_package(package: &str) -> PathBuf {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", package, "--lib", "--profile", &profile(), "--target-dir"])
-        .arg(target_dir())
-        .current_dir(crate::root())
-        .status()
-        .expect("cargo runs");
-    assert!(status.success(), "the library of {package} does not build");
-    target_dir().join(crate::profile_dir().file_name().expect("target/<profile>"))
+    crate::profile_dir().parent().expect("target/<profile>").to_path_buf()
 }

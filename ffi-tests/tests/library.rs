@@ -105,14 +105,12 @@ fn skipped(why: &str) {
     writeln!(uncaptured, "SKIPPED: {why}").unwrap();
 }
 
-/// Installs the library of this profile into a new directory. In the dev profile it is built without optimisation, in a
-/// folder of its own: its programs run for a moment.
+/// Installs the library of this profile into a new directory. What install.sh builds, all tests together have built before.
 fn install(options: &[&str]) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     let mut install = Command::new(root().join("install.sh"));
     install
-        .env("CARGO_TARGET_DIR", library::target_dir().with_file_name("installed"))
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .env("CARGO_TARGET_DIR", library::target_dir())
         .args(["--profile", &library::profile(), "--prefix"])
         .arg(to.path())
         .args(options);

@@ -1,11 +1,22 @@
 //! Ctrl-C: from a terminal, and while ranks end by themselves.
 
 use super::*;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr::null_mut;
+
+/// A terminal: the side of its user, and that of programs. By libc, since nix's functions for it cannot be in a static library.
+fn terminal() -> [OwnedFd; 2] {
+    let [mut user, mut programs] = [-1; 2];
+    // SAFETY: it writes two descriptors, and reads nothing where there is NULL.
+    let made = unsafe { libc::openpty(&mut user, &mut programs, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(made, 0, "openpty: {}", std::io::Error::last_os_error());
+    // SAFETY: nobody else has them.
+    [user, programs].map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
 
 #[test]
 fn the_terminals_interrupt_is_left_to_the_terminal() {
-    nix::ioctl_write_int_bad!(take_terminal, nix::libc::TIOCSCTTY);
-    let pty = nix::pty::openpty(None, None).unwrap();
+    let [user, programs] = terminal();
     let log = scratch("interrupts");
     // Rank 1 leaves the terminal, so that it hears of an interrupt only if the launcher forwards it.
     let script = format!(
@@ -15,18 +26,19 @@ fn the_terminals_interrupt_is_left_to_the_terminal() {
         log.display()
     );
     let mut command = launch(2, &[], &script);
-    command.stdin(pty.slave).stdout(Stdio::piped());
+    command.stdin(programs).stdout(Stdio::piped());
     // SAFETY: between fork and exec only system calls are made; descriptor 0 is the terminal.
     unsafe {
         command.pre_exec(|| {
             nix::unistd::setsid()?;
-            take_terminal(0, 0)?;
+            nix::errno::Errno::result(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
             Ok(())
         })
     };
     let mut child = command.spawn().unwrap();
     let (_, mut rest) = read_pids(&mut child, 2);
-    std::fs::File::from(pty.master.try_clone().unwrap()).write_all(b"\x03").unwrap();
+    let mut user = std::fs::File::from(user);
+    user.write_all(b"\x03").unwrap();
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
     assert!((0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));

@@ -2,21 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use penny_ffi_tests::{compiler, library, ranks, root};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// Where libcudart.so and libpenny.so and the files of their SONAMEs lie.
-fn dir() -> &'static Path {
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| {
-        library::build();
-        library::build_package("penny-cudart")
-    })
 }
 
 #[track_caller]
@@ -34,7 +24,7 @@ fn build(source: &str, to: &Path) {
         &mut compiler,
         &folder("c").join(source),
         to,
-        dir(),
+        library::dir_with_compat(),
         &include,
         &["cudart", "penny", "dl"],
     );
@@ -104,7 +94,8 @@ fn the_library_has_every_function_of_its_headers() {
     compiler::run(&mut Command::new(&program));
     let needed = compiler::run(Command::new("readelf").arg("-d").arg(&program));
     assert!(needed.contains("[libcudart.so.12]"), "{needed}");
-    let found = compiler::run(Command::new("readelf").arg("-d").arg(self::dir().join("libcudart.so")));
+    let found =
+        compiler::run(Command::new("readelf").arg("-d").arg(library::dir_with_compat().join("libcudart.so")));
     assert!(found.contains("[libpenny.so.0]") && found.contains("[$ORIGIN]"), "{found}");
 }
 

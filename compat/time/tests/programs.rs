@@ -18,7 +18,7 @@ fn holds(name: &str, environment: &[(&str, &Path)]) -> String {
     compile.arg(if name.ends_with(".cpp") { "-std=c++17" } else { "-std=gnu11" });
     compile.arg("-I").arg(root().join("ffi-tests/c")).arg(source(name)).arg("-o").arg(&program);
     compiler::run(compile.args(["-lm", "-ldl"]));
-    let time = library::build_package("penny-time").join("libpenny_time.so");
+    let time = library::dir_with_compat().join("libpenny_time.so");
     let mut command = Command::new(&program);
     command.env_remove("PENNY_VIRTUAL_TIME_IN").env("LD_PRELOAD", time).envs(environment.iter().copied());
     compiler::run(&mut command)

@@ -9,32 +9,13 @@ mod python;
 mod table;
 mod words;
 
-use penny_ffi_tests::{compiler, library as penny, ranks};
+use penny_ffi_tests::library::dir_with_compat as dir;
+use penny_ffi_tests::{compiler, ranks};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// The directory of the package.
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Where the libraries lie, each with its SONAME. Built once a test program.
-fn dir() -> &'static Path {
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| {
-        penny::build();
-        penny::build_package("penny-cudart");
-        let built = penny::build_package("penny-nccl");
-        let names = [
-            ("libcudart.so", "libcudart.so"),
-            ("libcudart.so", "libcudart.so.12"),
-            ("libnccl.so", "libnccl.so"),
-            ("libnccl.so", "libnccl.so.2"),
-            ("libpenny.so", "libpenny.so"),
-            ("libpenny.so", penny::SONAME),
-        ];
-        penny::linked(&built, "nccl-tests", &names)
-    })
 }
 
 /// Compiles c/NAME.c with further options.

@@ -4,7 +4,7 @@
 //! skipped with a line that says so. CuPy, which is large, is tested where `PENNY_CUPY` is 1.
 
 use super::{dir, package};
-use penny_ffi_tests::{library as penny, ranks, root};
+use penny_ffi_tests::{ranks, root};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +36,7 @@ fn holds(script: &str, pins: &str) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     // The environment may have NVIDIA's library too, which the packages would find first.
     let library = dir().join("libnccl.so.2");
-    let runtime = penny::build_package("penny-cudart").join("libcudart.so.12");
+    let runtime = dir().join("libcudart.so.12");
     let said = ranks::run(
         &program,
         to.path(),

@@ -17,12 +17,9 @@ pub fn folder(name: &str) -> PathBuf {
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let built = library::build();
-        library::build_package("penny-cudart");
-        library::build_package("penny-nccl");
-        let program = built.join("penny-nvcc");
+        let program = library::dir_with_compat().join("penny-nvcc");
         // Another test program may do the same.
-        let mine = built.join(format!("penny-nvcc-{}", std::process::id()));
+        let mine = program.with_extension(std::process::id().to_string());
         let _ = fs::remove_file(&mine);
         fs::hard_link(env!("CARGO_BIN_EXE_penny-nvcc"), &mine)
             .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_penny-nvcc"), &mine).map(drop))

@@ -1,4 +1,4 @@
-//! Makes include/penny.h from src/ffi.
+//! Prints include/penny.h as src/ffi says it.
 //!
 //! cbindgen reads plain Rust, and src/ffi defines its functions and numbers through two macros. Their input is Rust
 //! syntax already, so it is taken out of them and completed with what the macros add:
@@ -9,12 +9,13 @@
 //! ```
 
 use std::fs;
+use std::path::Path;
 
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, FnArg, Item, ItemFn, Lit, Meta, ReturnType};
 
 /// The files of src/ffi that say something to C, in the header's order.
-pub const FILES: &[&str] = &[
+const FILES: &[&str] = &[
     "types.rs",
     "config.rs",
     "handle.rs",
@@ -40,10 +41,14 @@ pub const FILES: &[&str] = &[
     "remote_copy.rs",
 ];
 
-/// The header as src/ffi and cbindgen.toml define it now.
-pub fn generate() -> String {
-    let mut config =
-        cbindgen::Config::from_file(crate::root().join("cbindgen.toml")).expect("cbindgen.toml is valid");
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn main() {
+    let config = cbindgen::Config::from_file(root().join("cbindgen.toml"));
+    let mut config = config.expect("cbindgen.toml is valid");
     config.after_includes = config.after_includes.map(|text| {
         text.replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
             .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))
@@ -56,16 +61,14 @@ pub fn generate() -> String {
         .with_src(source.path())
         .generate()
         .expect("cbindgen understands the source");
-    let mut text = Vec::new();
-    bindings.write(&mut text);
-    String::from_utf8(text).expect("the header is text")
+    bindings.write(std::io::stdout());
 }
 
 /// What of src/ffi concerns C, as plain Rust.
 fn plain_rust() -> String {
     let mut source = String::new();
     for name in FILES {
-        let text = fs::read_to_string(crate::root().join("src/ffi").join(name)).expect(name);
+        let text = fs::read_to_string(root().join("src/ffi").join(name)).expect(name);
         for item in syn::parse_file(&text).expect(name).items {
             source += &plain_item(item);
             source.push('\n');
