@@ -313,7 +313,7 @@ impl Network {
         self.protocols.iter().all(|protocol| protocol.expects.is_none())
     }
 
-    /// Returns the largest slice that the protocol of a view has for calls whose largest chunk has so many bytes.
+    /// Returns the largest slice that the protocol of a view has for calls whose largest chunk has `chunk_bytes` bytes.
     pub fn protocol_slice(&self, view: usize, chunk_bytes: u64) -> Option<u64> {
         self.protocols.get(view.checked_sub(1)?)?.slices.of(chunk_bytes)
     }

@@ -40,7 +40,7 @@ pub struct SliceBounds {
 }
 
 impl SliceBounds {
-    /// Returns the largest slice of a call whose largest chunk has so many bytes; `None`: the quickest.
+    /// Returns the largest slice of a call whose largest chunk has `chunk_bytes` bytes; `None`: the quickest.
     pub fn of(self, chunk_bytes: u64) -> Option<u64> {
         if self.parts == 1 {
             return self.largest;
