@@ -86,9 +86,10 @@ pub fn check_environment(algo: Option<String>) -> Result<()> {
 impl Settings {
     /// Returns the staging bytes of each rank, at most [`MOST_STAGING`]. Algorithms for declared machines have a channel for every
     /// NIC, and slots for each.
-    pub fn staging_bytes(&self, nranks: u32, on_machine: bool) -> u64 {
+    pub fn staging_bytes(&self, nranks: u32, on_machine: bool, rotates: bool) -> u64 {
         let least = if on_machine { 256 << 10 } else { 0 };
-        let default = || Layout::default_staging(nranks).max(least);
+        let usual = if rotates { Layout::rotated_staging } else { Layout::default_staging };
+        let default = || usual(nranks).max(least);
         (self.staging.unwrap_or_else(default) as u64).min(MOST_STAGING)
     }
 

@@ -3,6 +3,7 @@
 use super::PreparedCall;
 use crate::error::{Error, Result};
 use crate::kernels;
+use crate::memory::control::Layout;
 use crate::plan::link::Linked;
 use crate::types::Rank;
 
@@ -24,17 +25,33 @@ pub(super) struct Cut {
     pub slices: u64,
     /// Bytes of a slot.
     pub slot: usize,
+    /// Bytes of all slots of a rank.
+    pub staged: usize,
 }
 
 impl Cut {
-    pub(super) fn new(job: &PreparedCall<'_>, linked: &Linked, staging: usize, staged: bool) -> Result<Cut> {
+    pub(super) fn new(
+        job: &PreparedCall<'_>,
+        linked: &Linked,
+        layout: Layout,
+        staged: bool,
+        rotates: bool,
+    ) -> Result<Cut> {
         let line = (LINE / job.size).max(1);
         let mut part = job.count.div_ceil(linked.parts as usize);
         if part * job.size >= 4096 {
             part = part.next_multiple_of(line);
         }
         let slots = linked.slots.max(1) as usize * linked.depth as usize;
-        let slot = slot_bytes(staging, slots);
+        let staging = layout.staging_bytes() / 2;
+        let mut slot = slot_bytes(staging, slots);
+        if rotates {
+            // The staging memory is for several calls, unless there are very many slots.
+            slot = match slot_bytes(layout.window() / 2, slots) {
+                0..LINE => slot,
+                fits => fits,
+            };
+        }
         if staged && slot == 0 {
             return Err(Error::usage(format!(
                 "this algorithm needs {slots} slots on a rank, more than {staging} bytes hold; set PENNY_STAGING to {} or more on all ranks",
@@ -44,7 +61,10 @@ impl Cut {
         let most = if staged { (slot / job.size).max(1) } else { usize::MAX };
         let slices = part.div_ceil(most).max(1);
         let slice = part.div_ceil(slices).next_multiple_of(line).min(most.max(1));
-        Ok(Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot })
+        if rotates && staged {
+            slot = slot.min((slice * job.size).next_multiple_of(LINE));
+        }
+        Ok(Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot, staged: slots * slot })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::kernels::{self, Dest, FoldSource, hints};
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
+use crate::transport::pace::Pace;
 use crate::transport::single_copy::SingleCopy;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
@@ -62,7 +63,9 @@ pub fn enter(
     t.control().reserve_arrivals(scope.seq)?;
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if has_payload {
-        pack(t.payload_of(t.rank(), scope.seq, job.input.bytes()), t.rank(), job);
+        let payload = t.payload_of(t.rank(), scope.seq, job.input.bytes());
+        let lately = t.read_lately(payload, scope.seq, peers.done);
+        pack([payload, lately], t.rank(), job, &mut peers.pace);
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
@@ -71,7 +74,7 @@ pub fn enter(
         hints::demote(t.payload_of(t.rank(), scope.seq, bytes));
     }
     if packed {
-        t.prepare_next_arrival(scope.seq, bytes);
+        t.prepare_next_arrival(scope.seq, if peers.pace.leaves_lines(bytes) { 0 } else { bytes });
     }
     Ok(())
 }
@@ -79,19 +82,25 @@ pub fn enter(
 /// Bytes of a block from which on it is worth a second copy to leave the rank's own block out.
 const OWN_BLOCK: usize = 1 << 10;
 
-/// Copies the input to the payload, without the rank's own block where no other rank reads that.
+/// Copies the input to the payload, without the rank's own block where no other rank reads that. `lately`: a payload that all have read.
 #[inline]
-fn pack(payload: Payload<'_>, me: Rank, job: &PreparedCall<'_>) {
+fn pack([payload, lately]: [Payload<'_>; 2], me: Rank, job: &PreparedCall<'_>, pace: &mut Pace) {
     let (block, bytes) = (job.count * job.size, job.input.bytes());
+    let mut copy = |at: usize, part: usize| {
+        let (to, from) = (payload.part(at, part), job.input.part(at, part));
+        match pace.non_temporal(lately.part(at, part)) {
+            true => kernels::copy(to, from, true),
+            false => hints::copy_over(to, from, bytes),
+        }
+    };
     let divided =
         matches!(job.collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter);
     if !divided || block < OWN_BLOCK {
-        return hints::copy_over(payload, job.input, bytes);
+        return copy(0, bytes);
     }
     let own = (me as usize * block).min(bytes)..((me as usize + 1) * block).min(bytes);
-    hints::copy_over(payload.part(0, own.start), job.input.part(0, own.start), bytes);
-    let rest = bytes - own.end;
-    hints::copy_over(payload.part(own.end, rest), job.input.part(own.end, rest), bytes);
+    copy(0, own.start);
+    copy(own.end, bytes - own.end);
 }
 
 /// Takes the peers' payloads. The rank has arrived already.

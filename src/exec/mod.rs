@@ -22,6 +22,7 @@ use crate::kernels::{Dest, Fold, FoldSource, divided};
 use crate::memory::view::Payload;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route};
 use crate::transport::arrival::Offer;
+use crate::transport::rotation::Places;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
 use cut::{Cut, zero_tail};
@@ -70,7 +71,7 @@ struct Run<'a, 'b> {
     cut: &'b Cut,
     mine: Buffers,
     base: u64,
-    half: usize,
+    places: Places,
     stream: bool,
     done: &'b mut Done,
     /// The operand of the present step, where a peer's private memory holds it.
@@ -92,9 +93,9 @@ pub fn run<'a>(
     progress: &mut ProgramProgress,
 ) -> Result<()> {
     let seq = scope.seq;
-    let ProgramProgress { linked, cut, mine, base, half, stream, done } = progress;
-    let (mine, base, half, stream) = (*mine, *base, *half, *stream);
-    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, half, stream, done, private: None };
+    let ProgramProgress { linked, cut, mine, base, places, stream, done } = progress;
+    let (mine, base, places, stream) = (*mine, *base, *places, *stream);
+    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, places, stream, done, private: None };
     run.waves()?;
     die_point!(24 "progress_drain");
     run.drain()?;
@@ -295,8 +296,14 @@ impl<'a> Run<'a, '_> {
     }
 
     fn slot_at(&self, slot: u32, slice: u64) -> usize {
-        let depth = self.linked.depth as usize;
-        self.half + (slot as usize * depth + slice as usize % depth) * self.cut.slot
+        self.slot_of(self.scope.seq, slot, slice)
+    }
+
+    /// Returns where a slot lies in the memory of call `seq`.
+    fn slot_of(&self, seq: u64, slot: u32, slice: u64) -> usize {
+        let depth = self.linked.depth as u64;
+        let index = slot as usize * depth as usize + (slice % depth) as usize;
+        self.places.at(seq, slice / depth) + index * self.cut.slot
     }
 
     /// Returns the destinations of the result, and whether a peer reads it.
@@ -341,10 +348,13 @@ impl<'a> Run<'a, '_> {
             if !self.done.staging_free {
                 self.peers.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
                 self.done.staging_free = true;
+                self.peers.payload_use.forget();
             }
             let bytes = extent.count * self.job.size;
             let view = t.staging(t.rank(), self.slot_at(step.slot, slice), bytes);
-            dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(view) });
+            let lately = self.places.read_before(self.scope.seq, self.peers.done);
+            let probed = t.staging(t.rank(), self.slot_of(lately, step.slot, slice), bytes);
+            dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(probed) });
         }
         Ok(read)
     }

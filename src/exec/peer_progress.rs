@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::memory::control::arrivals::{BEHIND, LARGEST_HALF, payload_blocks};
 use crate::transport::arrival::Offer;
 use crate::transport::pace::Pace;
+use crate::transport::rotation::PayloadUse;
 use crate::transport::{Scope, Transport};
 use crate::types::Rank;
 
@@ -19,12 +20,14 @@ pub struct PeerProgress {
     offers: Vec<Option<Offer>>,
     /// The last call that has used each block of this rank's payloads.
     used: [u64; 2 * LARGEST_HALF],
+    /// Where its payloads lie in its staging memory.
+    pub(super) payload_use: PayloadUse,
 }
 
 impl Default for PeerProgress {
     fn default() -> PeerProgress {
         let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
-        PeerProgress { done: 0, pace, call: 0, offers, used }
+        PeerProgress { done: 0, pace, call: 0, offers, used, payload_use: PayloadUse::default() }
     }
 }
 
@@ -56,6 +59,12 @@ impl PeerProgress {
         let line = scope.seq.saturating_sub(t.control().layout().depth as u64);
         if payload <= BEHIND {
             return self.await_done(line, t, scope);
+        }
+        if let Some((place, last)) = t.last_reader(&self.payload_use, scope.seq, payload) {
+            t.control().reserve_staging(t.rank())?;
+            self.await_done(line.max(last), t, scope)?;
+            self.payload_use.take(place, scope.seq);
+            return Ok(());
         }
         t.control().reserve_payloads(t.rank(), payload)?;
         let blocks = payload_blocks(scope.seq, payload, t.control().layout().half);

@@ -4,6 +4,7 @@ use super::cut::Cut;
 use super::{PeerProgress, PreparedCall, STREAM_FROM, buffers};
 use crate::error::Result;
 use crate::plan::link::{Buffers, Linked};
+use crate::transport::rotation::Places;
 use crate::transport::{Scope, Transport, counter_base};
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ pub struct ProgramProgress {
     pub(super) cut: Cut,
     pub(super) mine: Buffers,
     pub(super) base: u64,
-    /// The offset at which this call's half of each rank's staging memory begins.
-    pub(super) half: usize,
+    /// The places of its slots in each rank's staging memory.
+    pub(super) places: Places,
     pub(super) stream: bool,
     pub(super) done: Done,
 }
@@ -56,16 +57,15 @@ pub fn begin(
         let by_outputs = if in_place { linked.slotless_in_place } else { linked.slotless };
         staged = !(inputs && (outputs && by_outputs || !in_place && linked.slotless_by_inputs));
     }
-    let staging = t.control().staging_bytes() / 2;
-    let cut = Cut::new(job, &linked, staging, staged)?;
-    let half = (scope.seq % 2) as usize * staging;
+    let cut = Cut::new(job, &linked, t.control().layout(), staged, t.rotates())?;
+    let places = t.places(cut.staged);
     let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     Ok(ProgramProgress {
         linked,
         cut,
         mine,
         base: counter_base(scope.seq),
-        half,
+        places,
         stream,
         done: Done::default(),
     })

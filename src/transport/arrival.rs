@@ -143,7 +143,7 @@ impl Transport {
         }
         hints::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
         if bytes > INLINE && bytes <= hints::limits().claimed_payload {
-            hints::prefetch_for_write(self.control.payload(self.rank, seq + 1, bytes));
+            hints::prefetch_for_write(self.payload_of(self.rank, seq + 1, bytes));
         }
     }
 
@@ -153,7 +153,7 @@ impl Transport {
     pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize) -> Result<Offer> {
         if bytes > INLINE {
             let line = self.lines(peer).arrival(peer, scope.seq);
-            let first = self.lines(peer).payload(peer, scope.seq, bytes);
+            let first = self.payload_of(peer, scope.seq, bytes);
             let first = first.part(0, bytes.min(FETCHED_TOGETHER));
             eagerly(|| {
                 let has_arrived = line.seq.load(Ordering::Acquire) >= scope.seq;

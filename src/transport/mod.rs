@@ -20,6 +20,7 @@ pub mod pace;
 pub mod pair;
 mod post_mortem;
 mod posting;
+pub mod rotation;
 pub mod single_copy;
 pub mod survivors;
 pub mod threads;
@@ -60,6 +61,8 @@ pub struct Transport {
     ancestor: Weak<Transport>,
     /// See [`single_copy`](Transport::single_copy).
     single_copy: OnceLock<SingleCopy>,
+    /// See [`rotation`].
+    rotates: bool,
     /// Behind `far`: what it keeps goes after the link.
     hosts: hosts::Hosts,
 }
@@ -128,6 +131,7 @@ impl Transport {
             threads: RankThreads::alone(),
             ancestor: Weak::new(),
             single_copy: OnceLock::new(),
+            rotates: rotation::pays(),
             hosts: hosts::Hosts::default(),
         }
     }
@@ -136,7 +140,8 @@ impl Transport {
     pub fn with_far(self, far: Option<Far>) -> Transport {
         far.iter().for_each(|far| far.memory.set_heap(self.heaps[self.rank as usize].clone()));
         let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
-        Transport { far, backoff, ..self }
+        let rotates = self.rotates && far.is_none();
+        Transport { far, backoff, rotates, ..self }
     }
 
     /// The same with threads that share this rank's large copies.
@@ -239,7 +244,10 @@ impl Transport {
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
     #[inline]
     pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        self.lines(rank).payload(rank, seq, bytes)
+        match self.staged_payload(rank, seq, bytes) {
+            Some(payload) => payload,
+            None => self.lines(rank).payload(rank, seq, bytes),
+        }
     }
 
     /// Has a rank entered call `seq` (or a later one)?

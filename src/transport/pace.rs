@@ -14,7 +14,7 @@ const LINES: u64 = 32;
 /// Staged copies between two probes.
 const EVERY: u32 = 32;
 /// From this many nanoseconds a line on, the cores share no cache.
-const FAR_NS: u64 = 9;
+const FAR_NS: u64 = 7;
 
 /// What the last probes of one rank said.
 #[derive(Clone, Default)]
@@ -26,17 +26,29 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Write a copy to this staging memory, which is free to be overwritten, around the caches?
+    /// Write a copy to staging memory around the caches? `staging`: that memory, or as much that peers have read since it was written; it is
+    /// free to be overwritten.
     #[inline]
     pub fn non_temporal(&mut self, staging: Payload<'_>) -> bool {
         if staging.bytes() < hints::limits().around_from {
             return false;
         }
-        self.copies += 1;
-        if self.doubted || self.copies >= EVERY {
-            self.probe(staging);
+        match self.is_probe_next() {
+            true => self.probe(staging),
+            false => self.copies += 1,
         }
         self.non_temporal
+    }
+
+    /// Leave the lines of the next copy, of `bytes` bytes, to the peer? It goes around the caches, or is a probe.
+    #[inline]
+    pub fn leaves_lines(&self, bytes: usize) -> bool {
+        bytes >= hints::limits().around_from && (self.non_temporal || self.is_probe_next())
+    }
+
+    #[inline]
+    fn is_probe_next(&self) -> bool {
+        self.doubted || self.copies + 1 >= EVERY
     }
 
     #[cold]

@@ -18,6 +18,7 @@ use crate::sys::{cpu, keeper, process};
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::identity::{self, Identity};
+use crate::transport::rotation;
 use crate::transport::threads::RankThreads;
 use crate::types::Rank;
 use std::fs::File;
@@ -119,7 +120,8 @@ impl PreparedRank {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let staging = settings.staging_bytes(nranks, machine.is_some());
+        let rotates = rotation::pays() && !entrance.place.is_of_hosts();
+        let staging = settings.staging_bytes(nranks, machine.is_some(), rotates);
         // Ranks of several hosts learn first who is where.
         let founded = match entrance.place.is_of_hosts() {
             true => None,

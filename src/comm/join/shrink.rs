@@ -311,8 +311,10 @@ impl CommCore {
         let (t, timing) = (self.transport.clone(), self.timing().clone());
         let first = members.iter().copied().find(|&member| !t.is_far(member)).unwrap_or(self.rank());
         let on_machine = timing.is_declared();
-        let mut place =
-            ChildPlace { at: 0, staging: settings.staging_bytes(members.len() as u32, on_machine) };
+        let mut place = ChildPlace {
+            at: 0,
+            staging: settings.staging_bytes(members.len() as u32, on_machine, t.rotates()),
+        };
         if first == self.rank() {
             place = child::place(self, &members, &settings)?;
         }

@@ -79,6 +79,18 @@ impl Layout {
     pub fn default_staging(nranks: u32) -> usize {
         ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
+    /// The same where ranks rotate: more than the second-level caches of two cores hold.
+    pub fn rotated_staging(nranks: u32) -> usize {
+        if nranks <= 8 { 2 << 20 } else { Layout::default_staging(nranks) }
+    }
+    /// Staging bytes of a rank for two calls, where ranks rotate.
+    pub fn window(&self) -> usize {
+        Layout::default_staging(self.nranks as u32).max(256 << 10).min(self.staging)
+    }
+    /// Staging bytes of a rank.
+    pub fn staging_bytes(&self) -> usize {
+        self.staging
+    }
     /// Bytes that are reserved when all ranks have joined.
     pub fn reserved(&self) -> usize {
         self.rings_at

@@ -4,7 +4,7 @@ use super::Control;
 use super::arrivals::{BLOCK, used_of_half};
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
-use crate::sys::shm;
+use crate::sys::{remap, shm};
 
 /// What of a segment a rank has reserved.
 #[derive(Default)]
@@ -78,6 +78,8 @@ impl Control {
     fn reserve_own_staging(&self, rank: u32) -> Result<()> {
         let (offset, bytes) = self.layout.staging(rank);
         self.reserve(offset, bytes)?;
+        // Ranks that rotate would come to new pages for a hundred calls.
+        remap::make_present(self.segment.base() + offset, bytes);
         self.reserved.staging.store(true, Ordering::Relaxed);
         Ok(())
     }
