@@ -63,9 +63,14 @@ pub fn enter(
     t.control().reserve_arrivals(scope.seq)?;
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if has_payload {
-        let payload = t.payload_of(t.rank(), scope.seq, job.input.bytes());
-        let lately = t.read_lately(payload, scope.seq, peers.done);
-        pack([payload, lately], t.rank(), job, &mut peers.pace);
+        let (payload, bytes) = (t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input.bytes());
+        match bytes < hints::LEAST_AROUND {
+            true => hints::copy_over(payload, job.input, bytes),
+            false => {
+                let lately = t.read_lately(payload, scope.seq, peers.done);
+                pack([payload, lately], t.rank(), job, &mut peers.pace);
+            }
+        }
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
@@ -74,7 +79,8 @@ pub fn enter(
         hints::demote(t.payload_of(t.rank(), scope.seq, bytes));
     }
     if packed {
-        t.prepare_next_arrival(scope.seq, if peers.pace.leaves_lines(bytes) { 0 } else { bytes });
+        let leaves = bytes >= hints::LEAST_AROUND && peers.pace.leaves_lines(bytes);
+        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { bytes });
     }
     Ok(())
 }
@@ -83,7 +89,6 @@ pub fn enter(
 const OWN_BLOCK: usize = 1 << 10;
 
 /// Copies the input to the payload, without the rank's own block where no other rank reads that. `lately`: a payload that all have read.
-#[inline]
 fn pack([payload, lately]: [Payload<'_>; 2], me: Rank, job: &PreparedCall<'_>, pace: &mut Pace) {
     let (block, bytes) = (job.count * job.size, job.input.bytes());
     let mut copy = |at: usize, part: usize| {

@@ -244,10 +244,12 @@ impl Transport {
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
     #[inline]
     pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        match self.staged_payload(rank, seq, bytes) {
-            Some(payload) => payload,
-            None => self.lines(rank).payload(rank, seq, bytes),
+        if bytes > rotation::STAY
+            && let Some(payload) = self.staged_payload(rank, seq, bytes)
+        {
+            return payload;
         }
+        self.lines(rank).payload(rank, seq, bytes)
     }
 
     /// Has a rank entered call `seq` (or a later one)?

@@ -15,7 +15,7 @@ use crate::memory::view::Payload;
 use crate::types::Rank;
 
 /// Payloads that rotate are larger: up to here lines that stay in the first-level caches pass quicker.
-const STAY: usize = 4 << 10;
+pub(super) const STAY: usize = 4 << 10;
 /// Bytes between two places, so that not all begin at the same place of a page.
 const APART: usize = 128;
 
@@ -108,7 +108,7 @@ impl Transport {
     }
 
     /// Returns where the payload of a rank's arrival lies in its staging memory; `None`: it lies with the arrival.
-    #[inline]
+    #[inline(never)]
     pub(super) fn staged_payload(&self, rank: Rank, seq: u64, bytes: usize) -> Option<Payload<'_>> {
         let places = self.payload_places(bytes)?;
         Some(self.staging(rank, places.at(seq, 0), bytes))
