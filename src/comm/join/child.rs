@@ -39,10 +39,8 @@ pub(super) struct ChildEntrance<'a> {
 pub(super) fn place(parent: &CommCore, members: &[Rank], settings: &Settings) -> Result<ChildPlace> {
     let on_machine = parent.timing().is_declared();
     let nranks = members.len() as u32;
-    parent
-        .transport
-        .control()
-        .place_for_child(nranks, settings.staging_bytes(nranks, on_machine, parent.transport.rotates()))
+    let t = &parent.transport;
+    t.control().place_for_child(nranks, settings.staging_bytes(nranks, on_machine, t.rotates()))
 }
 
 /// What the ranks of a child share: the segment of its ranks on this host, and links to those on others.

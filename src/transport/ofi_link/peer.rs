@@ -24,7 +24,7 @@ pub enum Outgoing {
     Message(Vec<u64>),
     /// A message with this number, which went by a rail that is cut.
     MessageAgain(u32),
-    /// The same of a write.
+    /// A write with this number, which went by a rail that is cut.
     WriteAgain(u32),
     /// A range of the control segment, and the frame that it belongs to.
     Write {
