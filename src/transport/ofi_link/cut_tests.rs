@@ -1,6 +1,6 @@
 //! Two ranks whose rails are cut while writes and messages are under way.
 
-use super::testing::{is_there, two_rails};
+use super::testing::{is_there, rails};
 use super::{OfiLink, Prepared};
 use crate::kernels;
 use crate::memory::control::Control;
@@ -66,6 +66,12 @@ impl Side {
         self.link.post(1 - self.rank, Frame { from: self.rank, number, body }).unwrap();
     }
 
+    /// Returns the rails that it has closed, and that it knows the other to have closed.
+    fn closed(&self) -> [u32; 2] {
+        let others = &self.link.state.lock().others;
+        [others.closed, others.peers.iter().flatten().map(|peer| peer.rails.closed_there()).sum()]
+    }
+
     /// Everything that the other has posted has come once, and its bytes are those of the last round.
     fn check(&mut self, other: &Side, what: &str) {
         self.come.sort();
@@ -79,10 +85,10 @@ impl Side {
     }
 }
 
-fn sides(with_trailers: bool) -> [Side; 2] {
+fn sides(with_trailers: bool, number: u8) -> [Side; 2] {
     let controls = controls(&[0, 1]);
     let prepare = |rank: u32| {
-        let mut prepared = OfiLink::prepare(&controls[rank as usize], rank, 2, &two_rails(), None).unwrap();
+        let mut prepared = OfiLink::prepare(&controls[rank as usize], rank, 2, &rails(number), None).unwrap();
         prepared.own.with_trailers &= with_trailers;
         prepared
     };
@@ -111,14 +117,28 @@ fn poll_until(sides: &mut [Side; 2], what: &str, done: impl Fn(&[Side; 2]) -> bo
     }
 }
 
-/// Cuts a rail when `at` frames were posted in the second round, for the second rank `later` frames later; the `finder` finds it.
-fn cut(with_trailers: bool, rail: usize, at: u64, later: u64, finder: usize) {
-    let what = format!("rail {rail}, {at} + {later}, found by {finder}, trailers: {with_trailers}");
-    let mut sides = sides(with_trailers);
-    for round in 0..ROUNDS {
+/// Rails that are cut.
+#[derive(Debug)]
+struct Cut {
+    with_trailers: bool,
+    /// The number of rails.
+    rails: u8,
+    /// By side: the rail, and when it is cut: when so many frames were posted in the second round.
+    cut: [(usize, u64); 2],
+    /// By side: it finds that.
+    finds: [bool; 2],
+}
+
+impl Cut {
+    fn sides(&self) -> [Side; 2] {
+        sides(self.with_trailers, self.rails)
+    }
+
+    /// Posts a round, and cuts the rails in the second.
+    fn post(&self, sides: &mut [Side; 2], round: u64) {
         for step in 0..POSTS {
-            for (side, from) in sides.iter_mut().zip([at, at + later]) {
-                if round == 1 && step == from.min(POSTS - 1) {
+            for (side, (rail, at)) in sides.iter_mut().zip(self.cut) {
+                if round == 1 && step == at.min(POSTS - 1) {
                     side.link.state.lock().unpolled = 1 << rail;
                 }
                 side.post();
@@ -130,19 +150,37 @@ fn cut(with_trailers: bool, rail: usize, at: u64, later: u64, finder: usize) {
         sides.iter_mut().for_each(|side| side.link.flush().unwrap());
         if round == 1 {
             (0..20).for_each(|_| sides.iter_mut().for_each(Side::poll));
-            sides[finder].link.state.lock().others.to_close |= 1 << rail;
+            for ((side, (rail, _)), finds) in sides.iter().zip(self.cut).zip(self.finds) {
+                side.link.state.lock().others.to_close |= u32::from(finds) << rail;
+            }
         }
-        poll_until(&mut sides, &what, |sides| {
-            sides.iter().all(|side| side.come.len() as u64 >= (round + 1) * POSTS)
-        });
-        let [one, other] = &mut sides;
-        one.check(other, &what);
-        other.check(one, &what);
     }
-    let closed = sides.each_ref().map(|side| side.link.state.lock().others.closed);
-    assert_eq!(closed, [1 << rail; 2], "{what}");
-    // Each waits for the other's goodbye.
-    std::thread::scope(|scope| sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side)))));
+
+    /// The ranks go on by the rails that are left.
+    fn goes_on(&self) {
+        let what = format!("{self:?}");
+        let mut sides = self.sides();
+        // What they find by themselves, after seconds, does not help.
+        sides.iter().for_each(|side| side.link.state.lock().others.next_look_ns = u64::MAX);
+        for round in 0..ROUNDS {
+            self.post(&mut sides, round);
+            poll_until(&mut sides, &what, |sides| {
+                sides.iter().all(|side| side.come.len() as u64 >= (round + 1) * POSTS)
+            });
+            let [one, other] = &mut sides;
+            one.check(other, &what);
+            other.check(one, &what);
+        }
+        let found = self.cut.into_iter().zip(self.finds).filter(|(_, finds)| *finds);
+        let closed = found.fold(0, |all, ((rail, _), _)| all | 1 << rail);
+        poll_until(&mut sides, &what, |sides| sides.iter().all(|side| side.closed() == [closed; 2]));
+        assert!(
+            sides.iter().all(|side| side.link.state.lock().others.refused == 0),
+            "{what}: something was refused"
+        );
+        // Each waits for the other's goodbye.
+        std::thread::scope(|scope| sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side)))));
+    }
 }
 
 #[test]
@@ -153,8 +191,58 @@ fn what_was_under_way_on_a_rail_that_is_cut_comes_once_by_the_other() {
     for with_trailers in [true, false] {
         for rail in [0, 1] {
             for at in 0..POSTS {
-                cut(with_trailers, rail, at, at % 3, at as usize % 2);
+                let cut = [(rail, at), (rail, at + at % 3)];
+                Cut { with_trailers, rails: 2, cut, finds: [at % 2 == 0, at % 2 == 1] }.goes_on();
             }
+        }
+    }
+}
+
+#[test]
+fn two_ranks_that_close_different_rails_at_once_go_on_by_the_third() {
+    if !is_there() {
+        return;
+    }
+    for with_trailers in [true, false] {
+        for rails in [[0, 1], [1, 0], [2, 0], [1, 2]] {
+            for at in 0..POSTS {
+                let cut = [(rails[0], at), (rails[1], at + at % 3)];
+                Cut { with_trailers, rails: 3, cut, finds: [true; 2] }.goes_on();
+            }
+        }
+    }
+}
+
+#[test]
+fn two_ranks_that_close_the_only_two_rails_at_once_are_told() {
+    if !is_there() {
+        return;
+    }
+    for at in 0..POSTS {
+        let cut =
+            Cut { with_trailers: true, rails: 2, cut: [(0, at), (1, POSTS - 1 - at)], finds: [true; 2] };
+        let mut sides = cut.sides();
+        cut.post(&mut sides, 0);
+        for side in &sides {
+            side.link.state.lock().others.settle_ns = 1_000_000;
+        }
+        cut.post(&mut sides, 1);
+        for (side, left) in sides
+            .iter()
+            .zip(["lo2 (127.0.0.2 here, 127.0.0.2 there)", "lo (127.0.0.1 here, 127.0.0.1 there)"])
+        {
+            let start = std::time::Instant::now();
+            let told = loop {
+                if let Err(told) = side.link.poll(&mut |_| ()) {
+                    break told.message.clone();
+                }
+                assert!(start.elapsed().as_secs() < 60, "{cut:?}: nothing is told");
+            };
+            let named = format!("rank {} on ", 1 - side.rank);
+            assert!(
+                told.contains(&named) && told.contains(&format!("those that are left ({left})")),
+                "{told}"
+            );
         }
     }
 }

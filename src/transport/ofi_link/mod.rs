@@ -120,6 +120,8 @@ struct Others {
     holds_arrival: bool,
     /// How long the first connection to a peer may take.
     patience_ns: u64,
+    /// How long a peer may take to say that it has closed the rails that this rank has.
+    settle_ns: u64,
     /// Some peer is lost.
     is_lost: bool,
     /// The link is being dropped.
@@ -249,6 +251,7 @@ impl Prepared {
             holds: false,
             holds_arrival: false,
             patience_ns: CONNECT_NS,
+            settle_ns: GRACE_NS,
             is_lost: false,
             said_goodbye: false,
             refused: 0,

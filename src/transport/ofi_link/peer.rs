@@ -250,8 +250,8 @@ impl FarPeer {
     /// This rank takes in nothing more by a rail.
     pub fn close(&mut self, rail: usize) {
         self.rails.close(rail);
+        self.rails.owes_closed = (1 << self.address.rails.len()) - 1;
         self.halves.retain(|_, half| !matches!(half, Half::Bytes(by) if *by == rail));
-        self.queue.push_front(Outgoing::Message(frame(&Item::Closed(rail as u64), false)));
     }
 
     /// Takes in what it says of this rank's writes. A number that cannot be is not believed.

@@ -36,9 +36,8 @@ struct PeerRail {
     failure: Option<String>,
     /// The connection was lost after both had greeted.
     is_lost: bool,
-    /// It is used no more, by this rank and by the peer.
+    /// This rank uses it no more.
     closed: bool,
-    closed_there: bool,
 }
 
 /// All rails to a peer.
@@ -53,6 +52,12 @@ pub struct PeerRails {
     answered_at: Option<u64>,
     /// A bit for each rail by which the peer was heard since.
     heard: u32,
+    /// A bit for each rail that the peer uses no more.
+    closed_there: u32,
+    /// Since when these are not all that this rank has closed.
+    unsettled: Option<u64>,
+    /// A bit for each rail by which the peer is to be told which rails this rank has closed.
+    pub owes_closed: u32,
 }
 
 /// What is to be done about a peer's rails.
@@ -68,7 +73,17 @@ pub enum Finding {
 impl PeerRails {
     pub fn new(rails: usize) -> PeerRails {
         let all = vec![PeerRail::default(); rails];
-        PeerRails { all, round: 0, is_asking: false, asked_at: 0, answered_at: None, heard: 0 }
+        PeerRails {
+            all,
+            round: 0,
+            is_asking: false,
+            asked_at: 0,
+            answered_at: None,
+            heard: 0,
+            closed_there: 0,
+            unsettled: None,
+            owes_closed: 0,
+        }
     }
 
     /// Has the peer been greeted by each rail, and has greeted by each? A single rail is not greeted by.
@@ -120,9 +135,25 @@ impl PeerRails {
         self.all[rail].closed = true;
     }
 
-    /// The peer uses a rail no more. False: it has said so before.
-    pub fn closed_there(&mut self, rail: usize) -> bool {
-        !std::mem::replace(&mut self.all[rail].closed_there, true)
+    /// The peer uses a rail no more.
+    pub fn close_there(&mut self, rail: usize) {
+        self.closed_there |= 1 << rail;
+    }
+
+    /// Returns a bit for each rail that the peer uses no more.
+    pub fn closed_there(&self) -> u32 {
+        self.closed_there
+    }
+
+    /// Has the peer not said that it has closed all that this rank has?
+    pub fn is_unsettled(&self) -> bool {
+        (0..).zip(&self.all).any(|(at, rail)| rail.closed && self.closed_there >> at & 1 == 0)
+    }
+
+    /// Returns since when the peer has not said that it has closed what this rank has.
+    pub fn unsettled_since(&mut self, now: u64) -> Option<u64> {
+        self.unsettled = if self.is_unsettled() { self.unsettled.or(Some(now)) } else { None };
+        self.unsettled
     }
 
     /// Returns the rail with the fewest bytes under way; of several the first, so that what is small and alone stays on one.
@@ -190,7 +221,9 @@ impl PeerRails {
 
     /// Is the peer to be heard by a rail yet?
     pub fn is_unheard(&self) -> bool {
-        self.all.iter().any(|rail| !rail.closed && (rail.is_lost || rail.unheard_since.is_some()))
+        self.owes_closed != 0
+            || self.is_unsettled()
+            || self.all.iter().any(|rail| !rail.closed && (rail.is_lost || rail.unheard_since.is_some()))
     }
 
     /// Looks after the rails.
@@ -302,8 +335,10 @@ mod tests {
         (0..3).for_each(|rail| rails.answered(rail, 1, 100 * ROUND_NS));
         assert_eq!(rails.look(101 * ROUND_NS), Finding::Cut(1));
         rails.close(1);
-        assert!(!rails.is_unheard() && rails.lightest() == 0 && rails.first() == 0);
-        assert!(rails.closed_there(1) && !rails.closed_there(1));
+        assert!(rails.is_unheard() && rails.lightest() == 0 && rails.first() == 0);
+        assert_eq!((rails.unsettled_since(8), rails.unsettled_since(9)), (Some(8), Some(8)));
+        rails.close_there(1);
+        assert!(!rails.is_unheard() && rails.unsettled_since(9).is_none() && rails.closed_there() == 2);
         assert!(!rails.lost(0) && rails.lost(2), "a peer that is lost by all is gone");
         rails.close(0);
         assert_eq!((rails.first(), rails.lightest(), rails.look(900 * ROUND_NS)), (2, 2, Finding::Nothing));

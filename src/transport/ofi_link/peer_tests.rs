@@ -89,3 +89,18 @@ fn a_peer_that_asks_is_told_once_when_its_writes_were_taken_in() {
     peer.saw(0);
     assert!(peer.is_owed() && !peer.is_owed());
 }
+
+#[test]
+fn half_a_write_that_has_come_by_a_closed_rail_is_waited_for_again() {
+    let mut peer = peer();
+    assert!(peer.bytes_came(0, 0).is_none() && peer.bytes_came(1, 1).is_none());
+    assert!(peer.frames_came(2, &[7]).is_none());
+    peer.close(0);
+    assert_eq!(
+        peer.frames_came(0, &[5]),
+        None,
+        "its bytes go again by another rail, maybe over those of the next write"
+    );
+    assert_eq!(peer.bytes_came(0, 1), Some(vec![5]));
+    assert_eq!((peer.frames_came(1, &[6]), peer.bytes_came(2, 1)), (Some(vec![6]), Some(vec![7])));
+}

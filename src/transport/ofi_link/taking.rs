@@ -45,7 +45,7 @@ impl Others {
                 return;
             }
         }
-        let mut closed = None;
+        let mut closed = 0;
         // BOUND: the message's words.
         while !rest.is_empty() {
             let (Some(item), Some(peer)) = (wire::take(&mut rest), self.peer(from)) else {
@@ -71,7 +71,7 @@ impl Others {
                     self.owes_answers = true;
                 }
                 Item::Answer(round) => peer.rails.answered(rail, round, clock::now_ns()),
-                Item::Closed(rail) => closed = usize::try_from(rail).ok(),
+                Item::Closed(rails) => closed = rails,
                 Item::OfWrite(number) => {
                     let Some(number) = peer.find(number) else {
                         self.refused += 1;
@@ -86,8 +86,8 @@ impl Others {
             }
         }
         // What it has taken in is told by the whole message.
-        if let Some(rail) = closed {
-            self.closed_there(from, rail);
+        if closed != 0 {
+            self.closed_there(from, closed);
         }
         self.answer(from);
     }

@@ -25,10 +25,11 @@ pub enum Writes {
     ByTwoRails,
 }
 
-/// Two addresses of this host, for two rails.
-pub fn two_rails() -> Vec<Interface> {
-    let second = Interface { name: "lo2".into(), address: [127, 0, 0, 2].into(), is_loopback: true };
-    vec![Interface::loopback(), second]
+/// Addresses of this host, for as many rails.
+pub fn rails(number: u8) -> Vec<Interface> {
+    let other =
+        |at: u8| Interface { name: format!("lo{at}"), address: [127, 0, 0, at].into(), is_loopback: true };
+    [Interface::loopback()].into_iter().chain((2..=number).map(other)).collect()
 }
 
 /// Tells whether there is a libfabric. If not, a line says that the test is left out.
@@ -78,7 +79,7 @@ impl Loopback {
     /// Ranks on hosts as `hosts` says by rank.
     pub fn new(hosts: &[u32], writes: Writes, timeout_ms: u64) -> Loopback {
         let controls = controls(hosts);
-        let rails = if writes == Writes::ByTwoRails { two_rails() } else { vec![Interface::loopback()] };
+        let rails = if writes == Writes::ByTwoRails { rails(2) } else { vec![Interface::loopback()] };
         let prepare = |(rank, near): (Rank, _)| {
             let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, &rails, None).unwrap();
             prepared.own.with_trailers &= writes != Writes::Alone;

@@ -1,6 +1,6 @@
 //! Ranks over loopback that do not wait in calls, strangers, and what they send.
 
-use super::testing::{is_there, two_rails};
+use super::testing::{is_there, rails};
 use super::wire::{self, Item, MessageHeader};
 use super::{MESSAGE, OfiLink, Prepared, RankAddress};
 use crate::kernels;
@@ -182,7 +182,7 @@ fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
         return;
     }
     let controls = controls(&[0, 1]);
-    let rails = two_rails();
+    let rails = rails(2);
     let prepare = |rank: u32| OfiLink::prepare(&controls[rank as usize], rank, 2, &rails, None).unwrap();
     let (one, mut other) = (prepare(0), prepare(1));
     // The port is closed: a connection to it is refused.

@@ -2,7 +2,7 @@
 
 use super::peer_rails::Finding;
 use super::rails::{Rails, text};
-use super::wire::{self, HEADER, Item};
+use super::wire::{self, AHEAD, HEADER, Item};
 use super::{FarPeer, Others};
 use crate::error::{Error, Result};
 use crate::log;
@@ -28,6 +28,13 @@ impl Others {
             (Some(there), Some(here)) if self.interfaces.len() > 1 => format!(" by {}", text(here, there.at)),
             _ => String::new(),
         }
+    }
+
+    /// Returns the rails to a rank that are not closed, for sentences.
+    fn rails_left(&self, rank: Rank) -> String {
+        let there = self.peers[rank as usize].iter().flat_map(|peer| &peer.address.rails);
+        let open = there.zip(&self.interfaces).enumerate().filter(|(rail, _)| !self.is_closed(*rail));
+        Vec::from_iter(open.map(|(_, (there, here))| text(here, there.at))).join(", ")
     }
 
     /// Returns " on HOST" for a rank.
@@ -72,10 +79,15 @@ impl Others {
                 }
             }
         }
+        if self.closed != 0 {
+            self.tell_closed(rails)?;
+        }
         let now = clock::now_ns();
         if now < self.next_look_ns {
             return Ok(());
         }
+        // Who computes answers by the attendant, which needs a descriptor.
+        let all_answer = rails.descriptor().is_some();
         self.next_look_ns = now + LOOK.as_nanos() as u64;
         for to in 0..self.peers.len() as Rank {
             let Some(peer) = self.peer(to).filter(|peer| peer.rails.are_open() && !peer.is_gone()) else {
@@ -91,8 +103,43 @@ impl Others {
                 }
                 Finding::Cut(rail) => self.cut(to, rail)?,
             }
+            if all_answer {
+                self.check_settled(to, now);
+            }
         }
         Ok(())
+    }
+
+    /// Tells peers which rails this rank has closed, by each that is left: nobody knows yet which of them the other has closed. These messages
+    /// have no number, so that none is kept for one that does not come.
+    fn tell_closed(&mut self, rails: &mut Rails) -> Result<()> {
+        let (rank, closed) = (self.rank, self.closed);
+        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.rails.are_open() && !peer.is_gone()) {
+            for rail in 0..rails.len() {
+                let is_owed = peer.rails.owes_closed >> rail & 1 == 1;
+                let is_closed = closed >> rail & 1 == 1;
+                if is_owed && (is_closed || say_by(rails, rail, peer, rank, &Item::Closed(closed))?) {
+                    peer.rails.owes_closed &= !(1 << rail);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a peer up that has not closed the rails which this rank has: none that this rank uses may be left to it.
+    fn check_settled(&mut self, to: Rank, now: u64) {
+        let settle_ns = self.settle_ns;
+        let since = self.peer(to).and_then(|peer| peer.rails.unsettled_since(now));
+        if since.is_none_or(|since| now.saturating_sub(since) <= settle_ns) {
+            return;
+        }
+        let why = format!(
+            "a network to it is cut, and for {} s it has not answered by those that are left ({})",
+            settle_ns as f64 / 1e9,
+            self.rails_left(to)
+        );
+        self.peer(to).into_iter().for_each(|peer| peer.lost = Some((0, why.clone())));
+        self.is_lost = true;
     }
 
     /// This rank does not use a rail any more.
@@ -128,24 +175,28 @@ impl Others {
         Ok(())
     }
 
-    /// A peer takes in nothing more by a rail.
-    pub(super) fn closed_there(&mut self, from: Rank, rail: usize) {
-        let is_known = rail < self.interfaces.len();
-        let has_besides = is_known && (self.is_closed(rail) || self.has_besides(rail));
+    /// A peer takes in nothing more by some rails, a bit for each.
+    pub(super) fn closed_there(&mut self, from: Rank, closed: u32) {
+        let all = (1u32 << self.interfaces.len()) - 1;
+        let is_last = closed | self.closed | self.to_close == all;
         let Some(peer) = self.peer(from) else { return };
-        if !is_known || !peer.rails.closed_there(rail) {
+        if closed & !all != 0 {
             self.refused += 1;
             return;
         }
-        if !has_besides {
+        if is_last {
             peer.lost = Some((0, "it has closed the last rail that this rank uses".into()));
             self.is_lost = true;
             return;
         }
-        peer.rails.close(rail);
-        peer.send_again(rail);
-        self.is_waiting = true;
-        self.to_close |= 1 << rail;
+        let new = closed & !peer.rails.closed_there();
+        for rail in (0..u32::BITS as usize).filter(|rail| new >> rail & 1 == 1) {
+            peer.rails.close_there(rail);
+            peer.rails.close(rail);
+            peer.send_again(rail);
+        }
+        self.is_waiting |= new != 0;
+        self.to_close |= new & !self.closed;
     }
 
     /// Closes rails, and tells all peers what has come by them before.
@@ -162,8 +213,9 @@ impl Others {
 
 /// Sends something to a peer by a rail. False: not now.
 fn say_by(rails: &mut Rails, rail: usize, peer: &FarPeer, from: Rank, item: &Item<'_>) -> Result<bool> {
-    let mut words = Vec::with_capacity(HEADER + 2);
+    let mut words = Vec::with_capacity(HEADER + AHEAD + 2);
     words.extend(peer.header(from).words());
+    words.extend(peer.ahead());
     wire::put(&mut words, item, false);
     rails[rail].send(peer.id, &words)
 }

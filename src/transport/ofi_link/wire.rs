@@ -79,8 +79,8 @@ pub enum Item<'a> {
     Question(u64),
     /// The answer.
     Answer(u64),
-    /// The sender has closed this rail. What has not come to it before does not come by it any more.
-    Closed(u64),
+    /// A bit for each rail that the sender has closed. What has not come by them before does not come any more.
+    Closed(u32),
 }
 
 const DATA: u64 = 1;
@@ -181,7 +181,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
         Item::Hello => add(HELLO, 0, &[], none),
         Item::Question(round) => add(QUESTION, round, &[], none),
         Item::Answer(round) => add(ANSWERED, round, &[], none),
-        Item::Closed(rail) => add(CLOSED, rail, &[], none),
+        Item::Closed(rails) => add(CLOSED, rails.into(), &[], none),
     }
 }
 
@@ -261,7 +261,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         HELLO => return Some(Item::Hello),
         QUESTION => return Some(Item::Question(number)),
         ANSWERED => return Some(Item::Answer(number)),
-        CLOSED => return Some(Item::Closed(number)),
+        CLOSED => return Some(Item::Closed(u32::try_from(number).ok()?)),
         _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
     };
     Some(Item::Line(number, body))
@@ -303,7 +303,7 @@ mod tests {
             Item::Hello => "hello".into(),
             Item::Question(round) => format!("question {round}"),
             Item::Answer(round) => format!("answer {round}"),
-            Item::Closed(rail) => format!("closed {rail}"),
+            Item::Closed(rails) => format!("closed {rails}"),
         }
     }
 
