@@ -24,10 +24,13 @@ pub fn host_gone(ticket: &Invitation, host: Who) -> Error {
     })
 }
 
-/// The server was found, and does not let this rank in.
+/// The server was found, and does not let this rank in, or is not reached any more.
 pub fn no_meeting(ticket: &Invitation, hello: &Hello<'_>, attempts: &Attempts) -> Error {
     let (rank, tried) = (hello.rank, attempts.text());
     let remedy = match (attempts.is_unknown(), ticket.creator) {
+        _ if attempts.are_unreachable() => {
+            "it was reached before, so its network is cut or its process has ended: mend that, and start all ranks again"
+        }
         (true, Some(_)) => "each id makes one communicator, of a process that lives: make a new id",
         _ => "hand all bytes of one id to all ranks, or the same PENNY_SECRET",
     };

@@ -133,6 +133,11 @@ impl Attempts {
         self.tried.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::WrongSecret)))
     }
 
+    /// Does nobody answer at any of the addresses?
+    pub fn are_unreachable(&self) -> bool {
+        self.tried.iter().all(|(_, refused)| matches!(refused, SessionRefusal::Unreachable(_)))
+    }
+
     /// Does a process listen that does not know this meeting?
     pub fn is_unknown(&self) -> bool {
         self.tried.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::UnknownMeeting)))

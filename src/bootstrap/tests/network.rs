@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
 use super::super::client;
-use super::super::invitation::{Door, Invitation};
+use super::super::excuses::no_meeting;
+use super::super::invitation::{Door, Invitation, Knock};
 use super::super::network::door::NetworkDoor;
 use super::super::network::session::Session;
 use super::super::who::Who;
@@ -230,6 +231,10 @@ fn an_id_of_a_process_that_has_ended_is_refused_with_the_addresses_that_were_tri
     let told = told.err().unwrap();
     assert!(told.message.contains(&format!("127.0.0.1:{port} (no process listens there)")), "{told}");
     assert!(told.message.contains("lead to the rank's own host only"), "{told}");
+    // A rank that had been there before.
+    let Err(Knock::Astray(attempts)) = invitation.knock() else { panic!("somebody listens") };
+    let told = no_meeting(&invitation, &hello, &attempts);
+    assert!(told.message.contains("its network is cut or its process has ended: mend that"), "{told}");
 }
 
 #[test]
