@@ -232,7 +232,7 @@ fn an_id_of_a_process_that_has_ended_is_refused_with_the_addresses_that_were_tri
     assert!(told.message.contains(&format!("127.0.0.1:{port} (no process listens there)")), "{told}");
     assert!(told.message.contains("lead to the rank's own host only"), "{told}");
     // A rank that had been there before.
-    let Err(Knock::Astray(attempts)) = invitation.knock() else { panic!("somebody listens") };
+    let Err(Knock::Astray(attempts)) = invitation.knock() else { panic!("a process listens at {port}") };
     let told = no_meeting(&invitation, &hello, &attempts);
     assert!(told.message.contains("its network is cut or its process has ended: mend that"), "{told}");
 }

@@ -123,7 +123,7 @@ struct Cut {
     with_trailers: bool,
     /// The number of rails.
     rails: u8,
-    /// By side: the rail, and when it is cut: when so many frames were posted in the second round.
+    /// By side: the rail, and when it is cut: after this number of frames of the second round.
     cut: [(usize, u64); 2],
     /// By side: it finds that.
     finds: [bool; 2],
