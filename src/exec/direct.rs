@@ -203,8 +203,10 @@ fn fold<'v>(
     let Some(fold) = job.fold else { return };
     let source = |r| FoldSource { view: from(r), raw: true };
     let dest = &[Dest::cached(dest)];
-    if n == 2 {
-        return fold.fold(&[source(0), source(1)], dest, count, true);
+    match n {
+        1 => return fold.fold(&[source(0)], dest, count, true),
+        2 => return fold.fold(&[source(0), source(1)], dest, count, true),
+        _ => {}
     }
     let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: true });
     (0..n).for_each(|r| sources.push(source(r)));

@@ -105,7 +105,7 @@ impl Offer {
 }
 
 /// Stores a rank's record of a call and its arrival line. The payload is in its place already.
-#[inline]
+#[inline(always)]
 pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
     let record = lines.record(rank, seq);
     record.said[0].store(said[0] & AGREED, Ordering::Relaxed);
@@ -136,7 +136,7 @@ const FETCHED_TOGETHER: usize = 256;
 impl Transport {
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
     /// by another like them; `bytes`: of the payload.
-    #[inline]
+    #[inline(always)]
     pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
         if !self.control.has_arrivals(seq + 1) {
             return;

@@ -138,6 +138,13 @@ impl FarRanks {
         self.far.get(rank as usize).is_some_and(|&far| far)
     }
 
+    #[cold]
+    fn flush(&self) {
+        if let Err(e) = self.link.flush() {
+            let _ = self.broken.set(e);
+        }
+    }
+
     pub(super) fn post(&self, to: Rank, body: Body<'_>) {
         let number = self.posted[to as usize].fetch_add(1, Ordering::Relaxed);
         if let Err(e) = self.link.post(to, Frame { from: self.rank, number, body }) {
@@ -342,10 +349,8 @@ impl Transport {
     /// This rank's call is over: what far ranks may wait for goes to them now.
     #[inline]
     pub fn flush_far(&self) {
-        if let Some(far) = &self.far
-            && let Err(e) = far.link.flush()
-        {
-            let _ = far.broken.set(e);
+        if let Some(far) = &self.far {
+            far.flush();
         }
     }
 

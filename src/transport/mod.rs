@@ -230,7 +230,7 @@ impl Transport {
     }
 
     /// Enters a call: payload first, whose length is `bytes`, then the line.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&self, scope: &Scope, offer: &Offer, bytes: usize) {
         let &Scope { seq, mine, trail, .. } = scope;
         store_arrival(&self.control, self.rank, seq, [mine[0] | offer.pack(), mine[1]], trail, offer);
@@ -242,7 +242,7 @@ impl Transport {
     }
 
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
-    #[inline]
+    #[inline(always)]
     pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
         if bytes > rotation::STAY
             && let Some(payload) = self.staged_payload(rank, seq, bytes)

@@ -142,8 +142,8 @@ impl CommCore {
         in_place: bool,
         polls: Polls,
     ) -> Option<Directly<'a>> {
-        let entered = self.enter_directly(collective, [input, output], in_place, polls)?;
-        self.end_directly(entered)
+        let (mut scope, ended) = self.enter_like_the_last(collective, [input, output], in_place, polls)?;
+        self.finish_directly(collective, [input, output], in_place, &mut scope, ended)
     }
 
     /// Enters a collective like the last one, whose data come with the arrivals. `None`: there was none.
@@ -155,41 +155,65 @@ impl CommCore {
         in_place: bool,
         polls: Polls,
     ) -> Option<Entered<'a>> {
+        let (scope, ended) = self.enter_like_the_last(collective, [input, output], in_place, polls)?;
+        Some(Entered { collective, input, output, in_place, scope, ended })
+    }
+
+    #[inline(always)]
+    fn enter_like_the_last(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'_>; 2],
+        in_place: bool,
+        polls: Polls,
+    ) -> Option<(Scope, Result<()>)> {
         let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
         let repeat = repeat.as_ref()?;
         *seq += 1;
         let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), polls);
         let job = repeat.job(collective, input, output, in_place);
         let ended = direct::enter(transport, &mut scope, peers, &job, true);
-        Some(Entered { collective, input, output, in_place, scope, ended })
+        Some((scope, ended))
     }
 
     /// Takes the peers' data of a collective that was entered, the newest of its communicator.
     #[inline(always)]
     pub(in crate::comm) fn end_directly<'a>(&mut self, entered: Entered<'a>) -> Option<Directly<'a>> {
+        let Entered { collective, input, output, in_place, mut scope, ended } = entered;
+        self.finish_directly(collective, [input, output], in_place, &mut scope, ended)
+    }
+
+    #[inline(always)]
+    fn finish_directly<'a>(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'a>; 2],
+        in_place: bool,
+        scope: &mut Scope,
+        mut ended: Result<()>,
+    ) -> Option<Directly<'a>> {
         let CommCore { repeat, transport, peers, .. } = self;
         let repeat = repeat.as_ref()?;
-        let Entered { collective, input, output, in_place, mut scope, mut ended } = entered;
         let is_polled = scope.polls.is_some();
         let is_left = |ended: &Result<()>| is_polled && ended.as_ref().is_err_and(Error::is_pending);
         if is_left(&ended) {
-            return self.leave(collective, [input, output], in_place, scope, Stage::Entering);
+            return self.leave(collective, [input, output], in_place, *scope, Stage::Entering);
         }
         if ended.is_ok() {
             let job = repeat.job(collective, input, output, in_place);
-            ended = match direct::run(transport, &mut scope, peers, &job) {
+            ended = match direct::run(transport, scope, peers, &job) {
                 Ok(direct::DirectOutcome::Done) => Ok(()),
                 Ok(direct::DirectOutcome::NeedsProgram) => {
                     let stage = Stage::Program(repeat.recipe.shared_algorithm);
-                    return self.leave(collective, [input, output], in_place, scope, stage);
+                    return self.leave(collective, [input, output], in_place, *scope, stage);
                 }
                 Err(error) => Err(error),
             };
             if is_left(&ended) {
-                return self.leave(collective, [input, output], in_place, scope, Stage::Direct);
+                return self.leave(collective, [input, output], in_place, *scope, Stage::Direct);
             }
         }
-        Some(Directly::Over(self.end_exchange(&scope, ended)))
+        Some(Directly::Over(self.end_exchange(scope, ended)))
     }
 
     /// Keeps what that has come to.
