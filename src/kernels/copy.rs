@@ -99,7 +99,11 @@ pub fn claim(dst: Payload<'_>, lines: usize) {
         // SAFETY: a destination view is writable for its length.
         unsafe { dst.addr().add(at * LINE).write_volatile(0) }
     }
-    // Stores leave a core some time after they are made; what is timed is that.
+    await_stores();
+}
+
+/// Waits until this core's stores have left it, which they do some time after they are made.
+pub fn await_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has SSE2.
     unsafe {

@@ -29,8 +29,8 @@ pub struct Limits {
     /// Not a limit but the size from which on staged copies are written around the caches where cores share none
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
-    /// Not a limit: messages of 16 to 128 KiB are cut into pieces of 8 and 16 KiB.
-    pub fine: bool,
+    /// Cutting messages from 16 KiB on into pieces of 8 KiB, and from 32 KiB on of 16 KiB.
+    pub cut: usize,
     /// Not a limit: staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
     pub rotates: bool,
 }
@@ -45,7 +45,7 @@ impl Limits {
         demotes: true,
         stored: 0,
         around_from: 8 << 10,
-        fine: false,
+        cut: 0,
         rotates: false,
     };
 
@@ -58,12 +58,12 @@ impl Limits {
         demotes: false,
         stored: 4 << 10,
         around_from: usize::MAX,
-        fine: true,
+        cut: 128 << 10,
         rotates: false,
     };
 
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.
-    const ZEN_4: Limits = Limits { around_from: LEAST_AROUND, rotates: true, ..Limits::ZEN_5 };
+    const ZEN_4: Limits = Limits { around_from: LEAST_AROUND, cut: 32 << 10, rotates: true, ..Limits::ZEN_5 };
 }
 
 /// Returns the limits for this processor, which is asked once.

@@ -51,7 +51,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{bits, claim, copy, put_bits, zero};
+pub use copy::{await_stores, bits, claim, copy, put_bits, zero};
 pub use isa::Isa;
 
 use crate::memory::view::Payload;

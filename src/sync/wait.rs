@@ -125,6 +125,13 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     (0..EAGER).any(|_| ready())
 }
 
+/// Polls for as long as a peer that is at work takes for the next piece of it.
+#[inline(never)]
+pub fn while_at_work(mut ready: impl FnMut() -> bool) -> bool {
+    // BOUND: a microsecond or two.
+    (0..8 * EAGER).any(|_| ready())
+}
+
 /// Waits for what other threads of this process do. `sleep`: sleeps until it may be done; false: there is nothing to sleep for any
 /// more, and the wait ends although it is not ready.
 pub fn for_threads(

@@ -10,6 +10,7 @@ mod disagreements;
 mod fabric;
 mod machines;
 mod mailbox;
+mod messages;
 mod padded;
 mod permute;
 mod readme;

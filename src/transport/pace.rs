@@ -40,6 +40,12 @@ impl Pace {
         self.non_temporal
     }
 
+    /// Were the last copies written around the caches?
+    #[inline]
+    pub fn is_around(&self) -> bool {
+        self.non_temporal
+    }
+
     /// Leave the lines of the next copy, of `bytes` bytes, to the peer? It goes around the caches, or is a probe.
     #[inline]
     pub fn leaves_lines(&self, bytes: usize) -> bool {
@@ -53,6 +59,8 @@ impl Pace {
 
     #[cold]
     fn probe(&mut self, staging: Payload<'_>) {
+        // A copy just before this one may still be on its way.
+        kernels::await_stores();
         let start = clock::now_ns();
         kernels::claim(staging, LINES as usize);
         self.said(clock::now_ns() - start > LINES * FAR_NS);

@@ -24,11 +24,17 @@ pub struct Layout {
     pub(super) pair: usize,
     pub(super) staging_at: usize,
     pub(super) rings_at: usize,
+    pub(super) pieces_at: usize,
+    /// Bytes of the places in turn for the pieces of messages from one rank to another; 0: there are none.
+    pub(super) pieces: usize,
     pub(super) total: usize,
 }
 
 /// Bytes of an arrival line and of the payload behind it.
 pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
+
+/// Bytes through which ranks rotate: more than the second-level caches of two cores hold.
+const ROTATED: usize = 2 << 20;
 
 impl Layout {
     /// Computes the layout for `nranks` ranks with `staging` bytes of staging each, rounded up to pages.
@@ -53,7 +59,10 @@ impl Layout {
         let payloads_at = take(n * 2 * half * BLOCK, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
-        let total = rings_at + n * n * (Self::RING + signals::PAGE);
+        let pieces_at = rings_at + n * n * (Self::RING + signals::PAGE);
+        let rotates = n <= 4 && staging >= ROTATED;
+        let pieces = if rotates { ROTATED } else { 0 };
+        let total = pieces_at + n * n * pieces;
         Layout {
             nranks: n,
             staging,
@@ -69,6 +78,8 @@ impl Layout {
             pair,
             staging_at,
             rings_at,
+            pieces_at,
+            pieces,
             total,
         }
     }
@@ -79,9 +90,9 @@ impl Layout {
     pub fn default_staging(nranks: u32) -> usize {
         ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
-    /// The same where ranks rotate: more than the second-level caches of two cores hold.
+    /// The same where ranks rotate.
     pub fn rotated_staging(nranks: u32) -> usize {
-        if nranks <= 8 { 2 << 20 } else { Layout::default_staging(nranks) }
+        if nranks <= 8 { ROTATED } else { Layout::default_staging(nranks) }
     }
     /// Staging bytes of a rank for two calls, where ranks rotate.
     pub fn window(&self) -> usize {
@@ -143,6 +154,15 @@ impl Layout {
     /// The range of the ring from one rank to another, to be reserved before either touches it.
     pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
         (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)
+    }
+    /// Tells whether the pieces of messages have places of their own, to be used in turn.
+    #[inline]
+    pub fn has_places_for_pieces(&self) -> bool {
+        self.pieces > 0
+    }
+    /// The range of the pieces of messages from one rank to another.
+    pub(super) fn places_for_pieces(&self, from: u32, to: u32) -> (usize, usize) {
+        (self.pieces_at + (from as usize * self.nranks + to as usize) * self.pieces, self.pieces)
     }
 }
 

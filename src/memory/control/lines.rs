@@ -138,6 +138,18 @@ impl Lines {
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
+    /// Returns the place in turn of that slot's payload: each slot has places of its own, one for each time round.
+    #[inline]
+    pub fn piece_in_turn(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
+        // Not all places begin at the same place of a page.
+        const APART: usize = 128;
+        let (at, all) = self.layout.places_for_pieces(from, to);
+        let (of_slot, place) = (all / PAIR_SLOTS, bytes.next_multiple_of(APART) + APART);
+        let (laps, slot) = (index as usize / PAIR_SLOTS, index as usize % PAIR_SLOTS);
+        self.segment
+            .view(at + slot * of_slot + laps % (of_slot / place) * place, bytes)
+            .expect("within the layout")
+    }
     /// Returns where that slot begins in the segment; it holds `bytes` bytes.
     #[inline]
     fn pair_slot_at(&self, from: u32, to: u32, index: u64, bytes: usize) -> usize {

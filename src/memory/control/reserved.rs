@@ -90,6 +90,14 @@ impl Control {
         self.reserved.rings.fetch_add(bytes as u64 / 2, Ordering::Relaxed);
         Ok(())
     }
+    /// Reserves the places in turn for the pieces of messages from one rank to another. The sender does it.
+    pub fn reserve_places_for_pieces(&self, from: u32, to: u32) -> Result<()> {
+        let (offset, bytes) = self.layout.places_for_pieces(from, to);
+        self.reserve(offset, bytes)?;
+        remap::make_present(self.segment.base() + offset, bytes);
+        self.reserved.rings.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
     /// Gives the pages of this rank's staging memory back, until it is reserved again. Returns false if they stay. No rank may be in a
     /// call that uses it.
     pub fn release_staging(&self, rank: u32) -> bool {

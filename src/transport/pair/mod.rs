@@ -1,6 +1,6 @@
 //! Point-to-point: a ring of slots from each rank to each other.
 //!
-//! A message takes one slot for each piece of 8, 16 or 32 KiB, or a single slot that says where it lies in the sender's heap. A slot's line
+//! A message takes one slot for each piece of 8, 16 or 32 KiB (see `pieces.rs`), or a single slot that says where it lies in the sender's heap. A slot's line
 //! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
 //! over the communicator's life; both ends skip the rest of a refused message by counting.
 //!
@@ -9,9 +9,11 @@
 //! ```
 
 pub mod far;
+mod pieces;
 mod probe;
 mod refusals;
 
+use pieces::{PiecePlace, piece_bytes, slots_of};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, arrived};
 pub use refusals::late_refusal;
@@ -21,9 +23,10 @@ use super::Transport;
 use super::pace::Pace;
 use crate::error::{Error, Result};
 use crate::kernels::{self, divided, hints};
-use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
+use crate::memory::control::PAIR_SLOTS;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::while_at_work;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -36,10 +39,13 @@ const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
 const OF_COLLECTIVE: u64 = 1 << 33;
-/// The flag of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
+/// The flags of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
 const FINE: u64 = 1 << 34;
+const MEDIUM: u64 = 1 << 35;
+/// The flag of a piece that lies in a place in turn (see `pieces.rs`).
+const IN_TURN: u64 = 1 << 36;
 /// The flags that say how a message comes; the others say what it is.
-const WAY: u64 = IN_HEAP | FINE;
+const WAY: u64 = IN_HEAP | FINE | MEDIUM | IN_TURN;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -62,6 +68,8 @@ struct Peer {
     refusal_seen: u64,
     /// Space of the rings is reserved: towards the peer, from the peer.
     reserved: [bool; 2],
+    /// Space of the places in turn towards the peer is reserved.
+    has_places: bool,
     /// The way in which slots towards the peer are written.
     pace: Pace,
 }
@@ -97,20 +105,6 @@ impl Pairs {
     }
 }
 
-/// Returns how many bytes of a message of `bytes` a slot takes: the receiver copies a piece while the sender writes the next. `way`: see
-/// [`WAY`].
-const fn piece_bytes(bytes: usize, way: u64) -> usize {
-    match bytes {
-        0x4000..=0x8000 if way & FINE != 0 => 8 << 10,
-        0x8001..=0x20000 if way & FINE != 0 => 16 << 10,
-        _ => PAIR_SLOT,
-    }
-}
-
-fn slots_of(bytes: usize, way: u64) -> u64 {
-    if way & IN_HEAP != 0 { 1 } else { bytes.div_ceil(piece_bytes(bytes, way)).max(1) as u64 }
-}
-
 impl<'a> PairTransfer<'a> {
     /// A transfer that has not begun. `heap`: the buffer's offset in this process's heap.
     pub fn new(
@@ -125,7 +119,7 @@ impl<'a> PairTransfer<'a> {
         let way = match heap {
             _ if !send => 0,
             Some(_) => IN_HEAP,
-            None => hints::limits().fine as u64 * FINE,
+            None => pieces::cut(data.bytes()),
         };
         PairTransfer {
             send,
@@ -174,7 +168,7 @@ impl<'a> PairTransfer<'a> {
     }
 
     fn piece(&self, index: u64) -> Payload<'a> {
-        let (bytes, piece) = (self.data.bytes(), piece_bytes(self.data.bytes(), self.way));
+        let (bytes, piece) = (self.data.bytes(), piece_bytes(self.way));
         let at = (index as usize * piece).min(bytes);
         self.data.part(at, (bytes - at).min(piece))
     }
@@ -190,6 +184,9 @@ impl<'a> PairTransfer<'a> {
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;
+        }
+        if self.send {
+            t.reserve_places_for_pieces(self.peer, self.data.bytes(), &mut peer.has_places)?;
         }
         if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
     }
@@ -217,7 +214,11 @@ impl<'a> PairTransfer<'a> {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
                 // ORDER: partner of the store in `empty`; the slot's old data has been read.
-                peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
+                let mut has_room = || {
+                    peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
+                    index < peer.taken_by_peer + PAIR_SLOTS as u64
+                };
+                let _ = has_room() || self.slots > 0 && while_at_work(has_room);
                 if pair.refused.load(Ordering::Relaxed) == first + 1 {
                     return Some(self.refused(t, peer, first + total));
                 }
@@ -226,10 +227,11 @@ impl<'a> PairTransfer<'a> {
                 }
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
-            kernels::copy(place, piece, peer.pace.non_temporal(place));
+            let PiecePlace { head, payload, around, way } =
+                t.place_for_piece(self.peer, index, piece.bytes(), &mut peer.pace);
+            kernels::copy(payload, piece, around);
             die_point!(70 "pair_copied");
-            head.args.store(self.kind() | self.way, Ordering::Relaxed);
+            head.args.store(self.kind() | self.way | way, Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
             die_point!(71 "pair_line");
@@ -308,7 +310,8 @@ impl<'a> PairTransfer<'a> {
             let index = first + self.slots;
             let (head, _) = t.lines(self.peer).pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `fill`.
-            if head.full.load(Ordering::Acquire) != index + 1 {
+            let is_full = || head.full.load(Ordering::Acquire) == index + 1;
+            if !(is_full() || self.slots > 0 && while_at_work(is_full)) {
                 if self.data.bytes() <= FETCHED_TOGETHER {
                     hints::prefetch(t.lines(self.peer).pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
@@ -353,7 +356,7 @@ impl<'a> PairTransfer<'a> {
                 total = 1;
             } else {
                 let piece = self.piece(self.slots);
-                let (_, place) = t.lines(self.peer).pair_slot(self.peer, me, index, piece.bytes());
+                let place = t.piece_from(self.peer, index, piece.bytes(), args);
                 // Of larger messages the receiver's own lines are no longer in its cache.
                 if total > 1 && self.data.bytes() <= hints::limits().stepped {
                     hints::copy_in_steps(piece, place);
