@@ -8,33 +8,35 @@ use std::process::Command;
 
 use penny_ffi_tests::{library, root};
 
+/// Says that a test does not run. Not by println!, whose output a test that passes keeps to itself.
+fn skip(why: &str) {
+    writeln!(std::io::stderr(), "\nSKIPPED: {why}").expect("stderr can be written to");
+}
+
 /// The interpreter of the environment that `.ci/python` has made, if it has.
 fn interpreter() -> Option<PathBuf> {
     let found = Command::new(root().join(".ci/python")).arg("--find").output().expect(".ci/python runs");
     if !found.status.success() {
-        // Not by println!, whose output a test that passes keeps to itself.
-        let told = writeln!(
-            std::io::stderr(),
-            "\nSKIPPED: the tests of the Python package have no environment: `.ci/python` makes it"
-        );
-        told.expect("stderr can be written to");
+        skip("the tests of the Python package have no environment: `.ci/python` makes it");
         return None;
     }
     let place = String::from_utf8(found.stdout).expect("a path");
     Some(Path::new(place.trim_end()).join("bin/python"))
 }
 
+/// The folder in which `.ci/packages` has put the packages of a list, if it has.
+fn packages(list: &str) -> Option<PathBuf> {
+    let found = Command::new(root().join(".ci/packages")).args([list, "--find"]).output();
+    let found = found.expect(".ci/packages runs");
+    let place = String::from_utf8(found.stdout).expect("a path");
+    found.status.success().then(|| PathBuf::from(place.trim_end()))
+}
+
 /// The packages of the frameworks, for tests that run where PENNY_TORCH_FRAMEWORKS is 1.
 fn frameworks() -> Option<PathBuf> {
+    const LIST: &str = "python/requirements-frameworks.txt";
     let wanted = std::env::var("PENNY_TORCH_FRAMEWORKS").is_ok_and(|value| value == "1");
-    wanted.then(|| {
-        let found = Command::new(root().join(".ci/packages"))
-            .args(["python/requirements-frameworks.txt", "--find"])
-            .output()
-            .expect(".ci/packages runs");
-        assert!(found.status.success(), "first run .ci/packages python/requirements-frameworks.txt");
-        PathBuf::from(String::from_utf8(found.stdout).expect("a path").trim_end())
-    })
+    wanted.then(|| packages(LIST).unwrap_or_else(|| panic!("first run .ci/packages {LIST}")))
 }
 
 /// Runs a module of Python in `python/` with further variables; its output is shown if it fails.
@@ -84,5 +86,64 @@ fn the_python_package_is_formatted_and_typed() {
         run(&python, &["-m", "ruff", "format", "--check", "--no-cache", "."], &[]);
         run(&python, &["-m", "ruff", "check", "--no-cache", "."], &[]);
         run(&python, &["-m", "mypy", "--cache-dir=/dev/null"], &[]);
+    }
+}
+
+/// What a source distribution has of the checkout in its folder `rust`.
+const WORKSPACE: &[&str] = &[
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "bench",
+    "build",
+    "build.rs",
+    "cli",
+    "compat",
+    "examples",
+    "ffi-tests",
+    "include",
+    "install.sh",
+    "src",
+];
+
+#[test]
+fn the_source_distribution_has_the_whole_workspace() {
+    const LIST: &str = "python/requirements-sdist.txt";
+    let Some(python) = interpreter() else { return };
+    let Some(place) = packages(LIST) else {
+        return skip(&format!(
+            "the source distribution is not built: `.ci/packages {LIST}` gets its builder"
+        ));
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = folder.path().to_str().expect("text");
+    run(&python, &["-m", "hatchling", "build", "-t", "sdist", "-d", to], &[("PYTHONPATH", place)]);
+    assert!(
+        Command::new("sh")
+            .args(["-c", "tar -xzf *.tar.gz --strip-components 1"])
+            .current_dir(to)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Cargo reads the manifests of all members, and looks for their programs.
+    let whole = folder.path().join("rust");
+    let manifests = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
+        .current_dir(&whole)
+        .output()
+        .expect("cargo runs");
+    assert!(manifests.status.success(), "{}", String::from_utf8_lossy(&manifests.stderr));
+    for part in WORKSPACE {
+        let same = Command::new("diff")
+            .args(["-rq", "-x", "__pycache__"])
+            .arg(root().join(part))
+            .arg(whole.join(part))
+            .output();
+        let same = same.expect("diff runs");
+        let told = String::from_utf8_lossy(&same.stdout);
+        assert!(same.status.success(), "{part}: {told}{}", String::from_utf8_lossy(&same.stderr));
     }
 }
