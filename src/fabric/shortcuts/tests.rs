@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::algorithms::{self, ALL};
-use crate::fabric::tests::machines::{Wiring, machine, plain};
+use crate::fabric::tests::machines::{Wiring, any_class, machine, plain};
 use crate::fabric::{PricedCall, engine};
 use crate::plan::{Lane, RankView, Shape};
 use crate::topology::{self, Class, PortId, Routes};
@@ -297,45 +297,6 @@ fn a_lane_that_falls_behind_unseen_is_no_period() {
     let all = events::run(&links, &entry_ps, None).unwrap().unwrap();
     let watched = events::run(&links, &entry_ps, Some(PeriodFinder::new())).unwrap().unwrap();
     assert_eq!((watched.exit_ps, watched.counters), (all.exit_ps, all.counters));
-}
-
-fn any_class() -> impl Strategy<Value = Class> {
-    // Few and small numbers, so that ties are many.
-    let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
-    let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
-    let latency = prop::sample::select(vec![0u64, 1, 1000, 1000, 1777]);
-    let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
-    let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
-    let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
-    let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
-    (rate, latency, ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, (lane, hold)).prop_map(
-        |(
-            rate,
-            latency_ps,
-            post_ps,
-            gap_ps,
-            mtu,
-            header,
-            store_and_forward,
-            credits,
-            (lane_rate, least_hold_ps),
-        )| Class {
-            line_rate: rate,
-            name: "any".into(),
-            rate,
-            latency_ps,
-            post_ps,
-            gap_ps,
-            least_hold_ps,
-            mtu,
-            header,
-            lane_rate,
-            store_and_forward,
-            credits,
-            mover: None,
-            in_switch: None,
-        },
-    )
 }
 
 /// When ranks enter: together, in turn, or each at a time of its own.

@@ -3,6 +3,7 @@
 use crate::plan::{Lane, Shape};
 use crate::topology::{Class, Network, Port, PortId, Routes};
 use crate::types::Rank;
+use proptest::prelude::*;
 
 /// How places are wired, and the ports that this makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,45 @@ pub fn plain() -> Class {
         mover: None,
         in_switch: None,
     }
+}
+
+/// A class of few and small numbers, so that ties are many.
+pub fn any_class() -> impl Strategy<Value = Class> {
+    let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
+    let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
+    let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
+    let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
+    let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
+    // Half of the classes have no limit of messages under way.
+    let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
+    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, (lane, hold)).prop_map(
+        |(
+            rate,
+            latency_ps,
+            post_ps,
+            gap_ps,
+            mtu,
+            header,
+            store_and_forward,
+            credits,
+            (lane_rate, least_hold_ps),
+        )| Class {
+            line_rate: rate,
+            name: "any".into(),
+            rate,
+            latency_ps,
+            post_ps,
+            gap_ps,
+            least_hold_ps,
+            mtu,
+            header,
+            lane_rate,
+            store_and_forward,
+            credits,
+            mover: None,
+            in_switch: None,
+        },
+    )
 }
 
 /// A machine whose ports take the classes in turn.

@@ -1,6 +1,6 @@
 //! The link model in numbers worked out by hand: 1 byte takes 1000 ps where nothing else is said.
 
-use super::machines::{Wiring, machine, plain};
+use super::machines::{Wiring, any_class, machine, plain};
 use super::*;
 use crate::error::Code;
 use crate::fabric::trace;
@@ -280,43 +280,6 @@ fn a_timeline_has_a_track_a_rank_and_port_with_exact_times() {
 ]}
 "#;
     assert_eq!(trace::perfetto(&[span], &network), expected);
-}
-
-pub fn any_class() -> impl Strategy<Value = Class> {
-    // Few and small numbers, so that ties are many.
-    let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
-    let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
-    let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
-    let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
-    let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
-    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32, (lane, hold)).prop_map(
-        |(
-            rate,
-            latency_ps,
-            post_ps,
-            gap_ps,
-            mtu,
-            header,
-            store_and_forward,
-            credits,
-            (lane_rate, least_hold_ps),
-        )| Class {
-            line_rate: rate,
-            name: "any".into(),
-            rate,
-            latency_ps,
-            post_ps,
-            gap_ps,
-            least_hold_ps,
-            mtu,
-            header,
-            lane_rate,
-            store_and_forward,
-            credits,
-            mover: None,
-            in_switch: None,
-        },
-    )
 }
 
 proptest! {

@@ -1,7 +1,6 @@
 //! Several calls under way in one network.
 
-use super::machines::{Wiring, machine, plain};
-use super::model::any_class;
+use super::machines::{Wiring, any_class, machine, plain};
 use super::*;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::trace::Span;
