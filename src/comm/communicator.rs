@@ -318,6 +318,17 @@ impl CommCore {
         Ok(exchange)
     }
 
+    /// Tells whether the algorithm of the last call folds inputs in the order of the ranks.
+    pub(super) fn folds_in_rank_order(&self) -> bool {
+        let algorithm = self.repeat.as_ref().map(|known| known.recipe.algorithm);
+        algorithm.is_some_and(|algorithm| self.planner.is_in_rank_order(algorithm))
+    }
+
+    /// Counts a call that all ranks have made without numbers.
+    pub(super) fn count_unnumbered(&self, collective: Collective, bytes: u64) {
+        self.transport.control().counters(self.rank()).unnumbered_call(collective as usize, bytes);
+    }
+
     /// Returns how long its calls take.
     #[inline]
     pub(super) fn timing(&self) -> &Timing {

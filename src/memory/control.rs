@@ -290,6 +290,10 @@ impl Control {
         // ORDER: publishes both; partner: `observed`.
         header.magic.store(MAGIC, Ordering::Release);
     }
+    /// Tells whether another rank's is the same segment.
+    pub fn is(&self, other: &Control) -> bool {
+        self.at == other.at && self.file.is(&other.file)
+    }
     /// The file by which others map it.
     pub fn file(&self) -> &File {
         &self.file.file

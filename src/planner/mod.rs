@@ -239,6 +239,12 @@ impl Planner {
         algorithm == self.one_shot
     }
 
+    /// Tells whether this algorithm folds inputs in the order of the ranks.
+    #[inline]
+    pub fn is_in_rank_order(&self, algorithm: usize) -> bool {
+        algorithms::ALL.get(algorithm).is_some_and(|algorithm| algorithm.rank_order)
+    }
+
     /// The algorithm for calls whose buffers peers can reach, where it differs from the one for private buffers.
     pub fn shared_algorithm(&self, collective: Collective, algorithm: usize, why: Why) -> usize {
         if why != Why::Asked && self.is_one_shot(algorithm) && collective == Collective::AllReduce {

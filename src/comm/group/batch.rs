@@ -245,13 +245,16 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
 /// The bytes of a block from which on a call is worth a second thread.
 pub(in crate::comm) const HEAVY: usize = 32 << 10;
 /// The most bytes of all shares that one thread has in its core's cache: others would fetch them from there first (docs/decisions/0036).
-const FOR_ONE_CORE: usize = 128 << 10;
+pub(super) const FOR_ONE_CORE: usize = 128 << 10;
 
 fn run(batch: Batch, entry: Entry) -> Result<()> {
     let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
     if several && !batch.is_timed() {
         let bytes = batch.bytes();
         let mut polled = batch.polled(entry);
+        if polled.make_in_one_pass() {
+            return Ok(());
+        }
         let is_heavy = bytes >= HEAVY && bytes.saturating_mul(polled.shares.len()) > FOR_ONE_CORE;
         let first = registry::shared(polled.shares[0].handle()).ok().filter(|_| is_heavy);
         let helpers = first.as_ref().and_then(|comm| comm.transport.threads_for_group(polled.shares.len()));
@@ -319,6 +322,16 @@ impl Share {
     /// One call.
     pub fn of(handle: CommHandle, call: Joint) -> Share {
         Share { joint: vec![call], ..Share::new(handle) }
+    }
+
+    /// Returns its call, if that is one that all ranks make and is alone.
+    pub fn only_call(&self) -> Option<&Joint> {
+        match &self.joint[..] {
+            [call] if self.signals.is_empty() && self.transfers.is_empty() && self.awaited.is_empty() => {
+                Some(call)
+            }
+            _ => None,
+        }
     }
 
     /// Computes its time on the declared machine if all ranks enter it together. Awaited signals count as arrived by

@@ -13,7 +13,6 @@
 use super::polled::{PolledBatch, PolledShare, SHORT_NAP};
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::Result;
-use crate::sync::lent::Lent;
 use crate::sync::lock::Mutex;
 use crate::sync::parallel_for::pool::Pool;
 use crate::sync::prim::{AtomicBool, Ordering, pause};
@@ -43,8 +42,7 @@ impl PolledBatch {
         let is_left = AtomicBool::new(false);
         // The first part is the calling thread's own.
         let help = |_| parts.iter().skip(1).for_each(|part| part.help(entry, &is_left));
-        let waited = Lent::during(&help, |lent| {
-            helpers.post(lent);
+        let waited = helpers.during(&help, || {
             let waited = wait_for(&parts, entry);
             is_left.store(true, Ordering::Relaxed);
             waited

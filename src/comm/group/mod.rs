@@ -224,6 +224,7 @@ pub(super) fn is_blank(id: &UniqueId) -> bool {
 pub(in crate::comm) mod at_end;
 pub(in crate::comm) mod batch;
 mod helped;
+pub(in crate::comm) mod one_pass;
 pub(in crate::comm) mod polled;
 pub(in crate::comm) mod recording;
 mod stages;

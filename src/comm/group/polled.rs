@@ -10,6 +10,7 @@
 //! the first to the last. Shares of several communicators advance side by side, on one thread.
 
 use super::batch::{Joint, Share};
+use super::one_pass;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Exchange;
 use crate::comm::calls::{permute, point_to_point, scaled, vector};
@@ -60,6 +61,9 @@ enum Stage {
 /// The sleep of a thread that polls several communicators, of which it hears only one's bell.
 pub(super) const SHORT_NAP: Duration = Duration::from_micros(200);
 
+/// The most bytes of all vectors that are made in one pass: nothing can end it before its own end.
+const MOST_IN_ONE_PASS: usize = 1 << 30;
+
 impl PolledBatch {
     pub(super) fn new(shares: Vec<Share>, grouped: bool, entry: Entry) -> PolledBatch {
         let shares = shares.into_iter();
@@ -77,8 +81,21 @@ impl PolledBatch {
         }
     }
 
+    /// Makes the calls in one pass, where they are all ranks' and none has begun. Returns false if nothing was done.
+    pub(super) fn make_in_one_pass(&mut self) -> bool {
+        let is_made =
+            one_pass::make(self.shares.iter().map(PolledShare::only_call), self.entry, MOST_IN_ONE_PASS);
+        if is_made {
+            self.shares.iter_mut().for_each(|share| share.stage = Stage::Over);
+        }
+        is_made
+    }
+
     /// Goes on as far as it can without waiting. Returns whether all is over.
     pub fn poll(&mut self) -> bool {
+        if self.shares.len() > 1 && self.make_in_one_pass() {
+            return true;
+        }
         let entry = self.entry;
         // Each must be polled, whatever the others say.
         self.shares.iter_mut().fold(true, |over, share| share.poll(entry) & over)
@@ -131,6 +148,14 @@ impl Drop for PolledBatch {
 impl PolledShare {
     pub(super) fn handle(&self) -> CommHandle {
         self.share.handle
+    }
+
+    /// Returns its call, if it is a collective that is alone and has not begun.
+    fn only_call(&self) -> Option<(CommHandle, &Call<'static>)> {
+        match (&self.stage, self.share.only_call()?) {
+            (Stage::Outside, Joint::Collective(call)) => Some((self.share.handle, call)),
+            _ => None,
+        }
     }
 
     /// Tells whether it has not entered its communicator yet.

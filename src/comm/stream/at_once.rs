@@ -21,9 +21,10 @@ use crate::comm::calls::exchange::Directly;
 use crate::comm::calls::repeat::Begun;
 use crate::comm::communicator::CommCore;
 use crate::comm::group::batch::Queued;
+use crate::comm::group::one_pass;
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::is_on_machine;
-use crate::comm::registry::{self, CommHandle};
+use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::{Error, Result};
 use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
@@ -44,6 +45,8 @@ const MOST_OF_GROUP: usize = 16;
 /// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in the time of two
 /// threads, which pass them from core to core (docs/decisions/0036).
 const MOST_AT_A_GROUPS_END: u64 = 128 << 10;
+/// The same where they are made in one pass, whose time is that of copies.
+const MOST_IN_ONE_PASS: usize = 1 << 20;
 /// Rounds over the calls of a group, beside two for each.
 const ROUNDS: usize = 8;
 
@@ -134,6 +137,10 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     if tasks[..calls.len()].iter().any(Option::is_none) {
         return;
     }
+    if one_pass::make(collectives(calls), Entry::Caller, MOST_IN_ONE_PASS) {
+        calls.clear();
+        return;
+    }
     let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
     let mut left: [Option<UnderWay>; N] = std::array::from_fn(|i| {
         let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
@@ -166,6 +173,14 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     }
     let mut begun = is_begun.iter();
     calls.retain(|_| begun.next() != Some(&true));
+}
+
+/// Returns the collectives among calls.
+fn collectives(calls: &[Placed]) -> impl ExactSizeIterator<Item = Option<(CommHandle, &Call<'static>)>> {
+    calls.iter().map(|(call, _)| match call {
+        Queued::Collective(comm, call) => Some((*comm, call)),
+        _ => None,
+    })
 }
 
 /// Tells whether each call is of a communicator and on a stream of its own.

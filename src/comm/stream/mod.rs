@@ -35,6 +35,7 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::{Batch, HEAVY, Queued};
+use super::group::one_pass;
 use super::progress::{self, Drivable, drive_polled, note_poll};
 use super::recorder;
 use super::registry;
@@ -254,6 +255,10 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     // All of the group is queued, or nothing.
     streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_forked())?;
+    if one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
+        // What each rank waits for, all of them wait for.
+        return queue_part(batch, streams);
+    }
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
     let parts = parts::parts(calls.collect());
@@ -276,6 +281,11 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     // One thread has queued for several ranks, and goes on to queue: a second may make what is queued.
     progress::call_help_of(others.iter().filter_map(|on| Some(find(*on).ok()? as Arc<dyn Drivable>)));
     Ok(())
+}
+
+/// Tells whether a stream is there twice.
+fn repeats(streams: &[Option<StreamHandle>]) -> bool {
+    streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
 }
 
 fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {

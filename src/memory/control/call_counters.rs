@@ -93,6 +93,20 @@ impl CallCounters {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
+    /// Counts a call that has no number.
+    #[inline]
+    pub fn unnumbered_call(&self, kind: usize, bytes: u64) {
+        if let Some(words) = self.sums.get(kind) {
+            let version = self.version.load(Ordering::Relaxed);
+            self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+            // ORDER: the odd version before the words; partner: the fence in `read_once`.
+            fence(Ordering::Release);
+            Amount::read(words).plus(1, bytes).write(words);
+            // ORDER: the words before the even version; partner: the first load in `read_once`.
+            self.version.store(version.wrapping_add(2), Ordering::Release);
+        }
+    }
+
     /// Counts messages.
     #[inline]
     pub fn messages(&self, is_sent: bool, number: u64, bytes: u64) {

@@ -6,6 +6,7 @@ use crate::memory::segment::Segment;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::shm;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 /// Where a child lies in the file of its ancestry.
 #[derive(Clone, Copy)]
@@ -29,12 +30,20 @@ pub(super) struct FamilyFile {
     first_page: Segment,
     /// Bytes of the first segment.
     first: usize,
+    /// The file's device and number; `None`: the system does not tell.
+    number: Option<(u64, u64)>,
 }
 
 impl FamilyFile {
     /// Takes a file whose first `first` bytes are the first segment.
     pub fn new(file: File, first: usize) -> Result<FamilyFile> {
-        Ok(FamilyFile { first_page: Segment::of(&file, PAGE)?, file, first })
+        let number = file.metadata().ok().map(|about| (about.dev(), about.ino()));
+        Ok(FamilyFile { first_page: Segment::of(&file, PAGE)?, file, first, number })
+    }
+
+    /// Tells whether another is the same file.
+    pub fn is(&self, other: &FamilyFile) -> bool {
+        self.number.is_some() && self.number == other.number
     }
 
     fn header(&self) -> &Header {

@@ -104,10 +104,7 @@ impl ParallelFor {
             Runner::OpenMp(runtime) => {
                 Lent::during(&take, |lent| runtime.region(self.threads.min(pieces), &|| lent.call(0)));
             }
-            Runner::Pool(pool) => Lent::during(&take, |lent| {
-                pool.post(lent);
-                take(0);
-            }),
+            Runner::Pool(pool) => pool.during(&take, || take(0)),
         }
         Ok(())
     }

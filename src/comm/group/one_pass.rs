@@ -1,0 +1,240 @@
+//! An all-reduce of all ranks of a communicator, whose calls one thread makes together.
+//!
+//! ```text
+//!     input of rank 0 ---+                       +---> output of rank 0
+//!     input of rank 1 ---+--- fold, by pieces ---+---> output of rank 1
+//!     input of rank 2 ---+                       +---> output of rank 2
+//! ```
+//!
+//! All buffers are memory of this process, and no rank can be late. So nothing is sent: one pass reads each input once and writes each
+//! output once. The ranks agree where their arguments do; else, or if another call is inside one of the communicators, the calls take the
+//! usual way, which also words the errors. Inputs are folded in the order of the ranks, as by the algorithms in whose place this is done, so the bits are the same
+//! (docs/decisions/0077).
+
+use super::batch::{FOR_ONE_CORE, HEAVY, Queued};
+use crate::comm::calls::collective::Call;
+use crate::comm::communicator::CommCore;
+use crate::comm::registry::{self, CommHandle, Entry, Inside};
+use crate::kernels::{self, Dest, Fold, FoldSource};
+use crate::memory::view::Payload;
+use crate::sync::parallel_for::pool::Pool;
+use crate::sync::prim::{AtomicU32, Ordering, pause};
+use crate::sys::clock;
+use crate::types::Collective;
+use std::ops::Range;
+
+/// The most ranks.
+pub(in crate::comm) const MOST_RANKS: usize = 16;
+/// Bytes of a piece of a vector that a thread takes, and the most pieces of a thread's share.
+const PIECE: usize = 32 << 10;
+const MOST_PIECES: usize = 16;
+/// Pauses between two looks at what helpers have taken: each look takes a cache line from one of them.
+const LOOKS_APART: usize = 16;
+/// Vectors of so many bytes are folded into one output and copied from there.
+const SHORT: usize = 4 << 10;
+
+/// A rank's call, and the thread inside its communicator.
+struct RankCall {
+    inside: Inside,
+    buffers: [Payload<'static>; 2],
+}
+
+/// Makes the calls in one pass. `most`: the bytes of all vectors together. Returns false if it has done nothing.
+pub(in crate::comm) fn make<'c>(
+    calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
+    entry: Entry,
+    most: usize,
+) -> bool {
+    match calls.len() {
+        2 => try_make::<2>(calls, entry, most),
+        3..=4 => try_make::<4>(calls, entry, most),
+        5..=MOST_RANKS => try_make::<MOST_RANKS>(calls, entry, most),
+        _ => None,
+    }
+    .is_some()
+}
+
+/// Tells whether queued calls are those of all ranks of a communicator and may be made in one pass.
+pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
+    let [Queued::Collective(first, like), ..] = calls else { return false };
+    let Ok(first) = registry::shared(*first) else { return false };
+    let is_one = |call: &Queued| match call {
+        Queued::Collective(comm, call) => registry::shared(*comm).is_ok_and(|comm| {
+            let is_alike = (call.count, call.dtype, call.op) == (like.count, like.dtype, like.op);
+            is_alike
+                && call.collective == Collective::AllReduce
+                && comm.transport.control().is(first.transport.control())
+        }),
+        _ => false,
+    };
+    let is_its_own = |(i, call): (usize, &Queued)| calls[..i].iter().all(|other| other.comm() != call.comm());
+    (2..=MOST_RANKS).contains(&calls.len())
+        && calls.len() == first.transport.nranks() as usize
+        && calls.iter().all(is_one)
+        && calls.iter().enumerate().all(is_its_own)
+}
+
+fn try_make<'c, const N: usize>(
+    calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
+    entry: Entry,
+    most: usize,
+) -> Option<()> {
+    let n = calls.len();
+    let mut ranks: [Option<RankCall>; N] = std::array::from_fn(|_| None);
+    for call in calls {
+        let (comm, call) = call?;
+        if call.collective != Collective::AllReduce {
+            return None;
+        }
+        let inside = registry::go_inside_if_free(comm, entry)?;
+        let c = inside.get()?;
+        let (buffers, _) = c.like_the_last(call)?;
+        if c.nranks() as usize != n || buffers[0].bytes().saturating_mul(n) > most {
+            return None;
+        }
+        let place = ranks.get_mut(c.rank() as usize).filter(|place| place.is_none())?;
+        *place = Some(RankCall { inside, buffers });
+    }
+    let ranks: [&RankCall; N] = {
+        let first = ranks[0].as_ref()?;
+        std::array::from_fn(|rank| ranks[rank].as_ref().unwrap_or(first))
+    };
+    let first = ranks[0].inside.get()?;
+    let fold = first.repeat.as_ref()?.recipe.fold?;
+    let are_alike = ranks[..n].iter().all(|rank| rank.inside.get().is_some_and(|c| agrees(c, first)));
+    if !are_alike || !first.folds_in_rank_order() || !are_apart(&ranks[..n]) {
+        return None;
+    }
+    let buffers: [[Payload<'static>; 2]; N] = ranks.map(|rank| rank.buffers);
+    let bytes = buffers[0][0].bytes();
+    let known = first.repeat.as_ref()?;
+    let pass = Pass { fold, buffers: &buffers[..n], count: known.count, size: known.size };
+    let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) > FOR_ONE_CORE;
+    let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
+    match helpers {
+        Some(helpers) => pass.run_with(helpers),
+        None => pass.run(),
+    }
+    for rank in &ranks[..n] {
+        rank.inside.get()?.count_unnumbered(Collective::AllReduce, bytes as u64);
+    }
+    Some(())
+}
+
+/// Tells whether a rank is of the same communicator as another and makes the same call.
+fn agrees(c: &CommCore, other: &CommCore) -> bool {
+    let recipe = |c: &CommCore| c.repeat.as_ref().map(|repeat| repeat.recipe.mine);
+    recipe(c) == recipe(other)
+        && c.late_mismatch.is_none()
+        && !c.transport.has_far()
+        && c.transport.control().is(other.transport.control())
+}
+
+/// Tells whether no rank's output shares memory with another rank's buffers.
+fn are_apart(ranks: &[&RankCall]) -> bool {
+    ranks.iter().enumerate().all(|(i, rank)| {
+        let others = ranks.iter().enumerate().filter(|(j, _)| *j != i);
+        others.flat_map(|(_, other)| other.buffers).all(|buffer| !rank.buffers[1].overlaps(buffer))
+    })
+}
+
+/// What is to be done, for any thread.
+struct Pass<'a> {
+    fold: Fold,
+    /// Input and output of each rank.
+    buffers: &'a [[Payload<'static>; 2]],
+    count: usize,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Pass<'_> {
+    fn bytes(&self) -> usize {
+        self.count * self.size
+    }
+
+    /// Makes it on this thread.
+    fn run(&self) {
+        let [first, others @ ..] = self.buffers else { return };
+        if self.bytes() > SHORT {
+            return self.run_part(0..self.count);
+        }
+        let sources = self.sources(0..self.count);
+        self.fold.fold(&sources[..self.buffers.len()], &[Dest::cached(first[1])], self.count, true);
+        others.iter().for_each(|[_, output]| kernels::copy(*output, first[1], false));
+    }
+
+    fn sources(&self, elements: Range<usize>) -> [FoldSource<'static>; MOST_RANKS] {
+        let mut sources = [FoldSource { view: Payload::EMPTY, raw: true }; MOST_RANKS];
+        for (source, [input, _]) in sources.iter_mut().zip(self.buffers) {
+            source.view = self.part(*input, &elements);
+        }
+        sources
+    }
+
+    fn part(&self, view: Payload<'static>, elements: &Range<usize>) -> Payload<'static> {
+        view.part(elements.start * self.size, elements.len() * self.size)
+    }
+
+    fn run_part(&self, elements: Range<usize>) {
+        let (n, count) = (self.buffers.len(), elements.len());
+        let sources = self.sources(elements.clone());
+        let mut dests = [Dest::cached(Payload::EMPTY); MOST_RANKS];
+        for (dest, [_, output]) in dests.iter_mut().zip(self.buffers) {
+            dest.view = self.part(*output, &elements);
+        }
+        self.fold.fold(&sources[..n], &dests[..n], count, true);
+    }
+
+    /// Returns the element with which a piece begins; no line of an aligned buffer is in two pieces.
+    fn begin(&self, piece: usize, pieces: usize) -> usize {
+        if piece == pieces { self.count } else { self.count * piece / pieces / 64 * 64 }
+    }
+
+    /// Makes it on this thread and on helpers: each has a share, the same one in each pass, so that buffers that are used again are in the
+    /// caches of the same cores. The calling thread takes what helpers that are late have left.
+    fn run_with(&self, helpers: &Pool) {
+        let threads = helpers.threads().min(MOST_RANKS - 1) + 1;
+        let shares: [Share; MOST_RANKS] = std::array::from_fn(|_| Share::default());
+        let pieces = (self.bytes() / threads / PIECE).clamp(1, MOST_PIECES);
+        let take = |share: usize, left: &Share| {
+            // BOUND: the pieces of the share.
+            loop {
+                let piece = left.next.fetch_add(1, Ordering::Relaxed) as usize;
+                if piece >= pieces {
+                    return;
+                }
+                let first = share * pieces + piece;
+                self.run_part(self.begin(first, threads * pieces)..self.begin(first + 1, threads * pieces));
+            }
+        };
+        let help = |thread: u32| {
+            if let Some(share) = shares[..threads].get(thread as usize) {
+                take(thread as usize, share);
+            }
+        };
+        helpers.during(&help, || {
+            let begun = clock::now_ns();
+            take(0, &shares[0]);
+            let over = clock::now_ns();
+            let late = over + (over - begun) / 2;
+            let is_taken = |share: &Share| share.next.load(Ordering::Relaxed) as usize >= pieces;
+            // BOUND: half the time of the own share.
+            while !shares[1..threads].iter().all(is_taken) && clock::now_ns() < late {
+                (0..LOOKS_APART).for_each(|_| pause());
+            }
+            (1..threads).for_each(|share| take(share, &shares[share]));
+        });
+    }
+}
+
+/// A thread's share: the next of its pieces that nobody has taken. A cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Share {
+    next: AtomicU32,
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "one_pass_tests.rs"]
+mod tests;
