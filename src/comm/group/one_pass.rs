@@ -195,9 +195,9 @@ impl Pass<'_> {
     /// caches of the same cores. The calling thread takes what helpers that are late have left.
     fn run_with(&self, helpers: &Pool) {
         let threads = helpers.threads().min(MOST_RANKS - 1) + 1;
-        let shares: [Share; MOST_RANKS] = std::array::from_fn(|_| Share::default());
+        let shares: [Pieces; MOST_RANKS] = std::array::from_fn(|_| Pieces::default());
         let pieces = (self.bytes() / threads / PIECE).clamp(1, MOST_PIECES);
-        let take = |share: usize, left: &Share| {
+        let take = |share: usize, left: &Pieces| {
             // BOUND: the pieces of the share.
             loop {
                 let piece = left.next.fetch_add(1, Ordering::Relaxed) as usize;
@@ -218,7 +218,7 @@ impl Pass<'_> {
             take(0, &shares[0]);
             let over = clock::now_ns();
             let late = over + (over - begun) / 2;
-            let is_taken = |share: &Share| share.next.load(Ordering::Relaxed) as usize >= pieces;
+            let is_taken = |share: &Pieces| share.next.load(Ordering::Relaxed) as usize >= pieces;
             // BOUND: half the time of the own share.
             while !shares[1..threads].iter().all(is_taken) && clock::now_ns() < late {
                 (0..LOOKS_APART).for_each(|_| pause());
@@ -231,7 +231,7 @@ impl Pass<'_> {
 /// A thread's share: the next of its pieces that nobody has taken. A cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Share {
+struct Pieces {
     next: AtomicU32,
 }
 
