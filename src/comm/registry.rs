@@ -104,9 +104,9 @@ pub(super) fn enter_if_free<T>(
 }
 
 /// A thread that is inside a communicator.
-pub(super) struct Inside(MutexGuard<'static, Option<CommCore>>);
+pub(super) struct Occupant(MutexGuard<'static, Option<CommCore>>);
 
-impl Inside {
+impl Occupant {
     /// Returns the communicator.
     #[inline]
     pub fn get(&self) -> Option<&CommCore> {
@@ -117,10 +117,10 @@ impl Inside {
 /// Goes inside for a call that does not wait, until what is returned is dropped. `None`: as in [`enter_if_free`]; what is queued stands
 /// in the way of a thread of the program only.
 #[inline]
-pub(super) fn go_inside_if_free(handle: CommHandle, entry: Entry) -> Option<Inside> {
+pub(super) fn go_inside_if_free(handle: CommHandle, entry: Entry) -> Option<Occupant> {
     let body = live(handle).ok()?.body.try_lock()?;
     let may = |c: &CommCore| !c.is_held && (entry == Entry::Turn || c.shared.turns.are_over());
-    body.as_ref().is_some_and(|c| c.handle() == handle && may(c)).then_some(Inside(body))
+    body.as_ref().is_some_and(|c| c.handle() == handle && may(c)).then_some(Occupant(body))
 }
 
 /// The longest time in which the threads inside an aborted communicator leave it.

@@ -95,7 +95,6 @@ impl Desk {
     pub fn falls_asleep(&self) -> bool {
         self.asleep.store(1, Ordering::Relaxed);
         // ORDER: with the fence in `lend`.
-        // ORDER: with the fence in `falls_asleep`, as in `lend`.
         fence(Ordering::SeqCst);
         matches!(self.word.load(Ordering::Relaxed), IDLE | WRITING | TAKEN)
     }

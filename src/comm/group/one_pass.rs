@@ -14,7 +14,7 @@
 use super::batch::{FOR_ONE_CORE, HEAVY, Queued};
 use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
-use crate::comm::registry::{self, CommHandle, Entry, Inside};
+use crate::comm::registry::{self, CommHandle, Entry, Occupant};
 use crate::kernels::{self, Dest, Fold, FoldSource};
 use crate::memory::view::Payload;
 use crate::sync::parallel_for::pool::Pool;
@@ -30,12 +30,12 @@ const PIECE: usize = 32 << 10;
 const MOST_PIECES: usize = 16;
 /// Pauses between two looks at what helpers have taken: each look takes a cache line from one of them.
 const LOOKS_APART: usize = 16;
-/// Vectors of so many bytes are folded into one output and copied from there.
+/// Vectors of no more bytes are folded into one output and copied from there.
 const SHORT: usize = 4 << 10;
 
 /// A rank's call, and the thread inside its communicator.
 struct RankCall {
-    inside: Inside,
+    inside: Occupant,
     buffers: [Payload<'static>; 2],
 }
 
