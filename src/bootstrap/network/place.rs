@@ -147,10 +147,11 @@ impl HostsPlace {
             meetings.expect_as(self.serial(), Secret(self.secret), until).then_some(self.serial())
         };
         let served = expected(&self.door.ports, self.door.silence, &expect)?;
-        // As the other ranks know it, if that is one of this host's: its links have an address of the same kind as theirs.
+        // As the other ranks know it, if that is one of this host's, else one of the same kind: its links have an address of the same kind as theirs.
         let (named, _) = self.door.addresses();
         let mut addresses = served.addresses;
-        addresses.sort_by_key(|address| !named.contains(address));
+        let is_alike = |address: &IpAddr| named.iter().any(|named| named.is_ipv4() == address.is_ipv4());
+        addresses.sort_by_key(|address| (!named.contains(address), !is_alike(address)));
         Ok(self.invitation_at(NetworkDoor::of_addresses(&addresses, served.port, self.door.silence)))
     }
 

@@ -104,10 +104,14 @@ fn ranks_of_rank_0s_host_reach_it_by_any_of_its_loopback_addresses() {
             let place = HostsPlace::new((master, port(0) - 1), SECRET.as_bytes(), &["job".into()], series);
             MeetingPlace::Hosts(place.unwrap())
         };
+        let kinds = std::sync::Mutex::new(BTreeSet::new());
         meeting(2, at, |_, attendance| {
+            let links = super::super::reachable(attendance.local_address().unwrap());
+            kinds.lock().unwrap().insert(links.is_ipv4());
             attendance.tell_joined();
             attendance.leave();
         });
+        assert_eq!(kinds.into_inner().unwrap().len(), 1, "{master}: IPv4 on one rank and IPv6 on the other");
     }
 }
 
