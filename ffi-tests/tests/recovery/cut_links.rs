@@ -1,6 +1,7 @@
 //! Ranks on two hosts whose network is cut: namespaces with a cable or two between, of which one is pulled. Needs root and `ip`.
 
 use crate::ranks::{Failure, Rank, Said, Setting, acts, alone, now_ns, start_one, times};
+use std::path::Path;
 use std::process::Command;
 
 const REMOTE: i32 = 6;
@@ -9,6 +10,8 @@ const REMOTE: i32 = 6;
 struct Cable {
     /// The namespace's name, and of both ends of the cable.
     name: String,
+    /// Tells the addresses of the ends.
+    number: u32,
 }
 
 fn ip(words: &str) -> bool {
@@ -18,7 +21,7 @@ fn ip(words: &str) -> bool {
 impl Cable {
     /// `None`: this machine lets nobody make one.
     fn new(number: u32) -> Option<Cable> {
-        let cable = Cable { name: format!("pcut{}-{number}", std::process::id() % 10_000) };
+        let cable = Cable { name: format!("pcut{}-{number}", std::process::id() % 10_000), number };
         let name = &cable.name;
         let made = ip(&format!("netns add {name}")) && ip(&format!("-n {name} link set lo up"));
         (made && cable.lay(['a', 'b'], number)).then_some(cable)
@@ -66,6 +69,31 @@ fn verdict(rank: &mut Rank) -> Option<Failure> {
     }
 }
 
+/// Starts ranks 0 and 2 on this side of a cable, where they meet, and rank 1 on the other.
+fn start(cable: &Cable, libfabric: &Path, further: &[(&str, &str)], list: &[String]) -> Vec<Rank> {
+    let id = penny::internals::comm::unique_id().expect("an id");
+    let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
+    let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
+    let master = format!("{}.1", network(cable.number));
+    (0..3)
+        .map(|rank| {
+            let number = rank.to_string();
+            let mut env = vec![
+                ("PENNY_LIBFABRIC", libfabric.to_str().expect("text")),
+                ("PENNY_JOB_ID", &job),
+                ("PENNY_RANK", &number),
+                ("PENNY_WORLD_SIZE", "3"),
+                ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
+                ("MASTER_ADDR", &master),
+                ("MASTER_PORT", &port),
+            ];
+            env.extend(further);
+            let shell = if rank == 1 { &apart } else { "true" };
+            start_one(rank, 3, &id, &Setting { env: &env, shell }, list)
+        })
+        .collect()
+}
+
 #[test]
 fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
@@ -75,27 +103,9 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
         let Some(cable) = Cable::new(trial) else {
             return println!("SKIPPED: only root makes network namespaces");
         };
-        let id = penny::internals::comm::unique_id().expect("an id");
-        let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
         let what = ["all_reduce", "broadcast", "transfer", "signals", "mailbox"][trial as usize % 5];
         let list = acts(&["join-env", "call all_reduce 100", &format!("loop {what} 5000")]);
-        let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
-        let (master, libfabric) = (format!("{}.1", network(trial)), libfabric.to_str().expect("text"));
-        let mut ranks: Vec<Rank> = (0..3)
-            .map(|rank| {
-                let env = [
-                    ("PENNY_LIBFABRIC", libfabric),
-                    ("PENNY_JOB_ID", &job),
-                    ("PENNY_RANK", &rank.to_string()),
-                    ("PENNY_WORLD_SIZE", "3"),
-                    ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
-                    ("MASTER_ADDR", &master),
-                    ("MASTER_PORT", &port),
-                ];
-                let shell = if rank == 1 { &apart } else { "true" };
-                start_one(rank, 3, &id, &Setting { env: &env, shell }, &list)
-            })
-            .collect();
+        let mut ranks = start(&cable, &libfabric, &[], &list);
         for rank in &mut ranks {
             rank.did("join-env");
             rank.did("call all_reduce 100");
@@ -131,33 +141,15 @@ fn ranks_with_two_networks_go_on_when_one_is_cut() {
         let Some(cable) = Cable::new(numbers[0]).filter(|cable| cable.lay(['c', 'd'], numbers[1])) else {
             return println!("SKIPPED: only root makes network namespaces");
         };
-        let id = penny::internals::comm::unique_id().expect("an id");
-        let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
         let what = ["all_reduce", "transfer", "signals", "broadcast", "mailbox"][trial as usize % 5];
         let [under_way, afterwards] =
             [format!("repeat 300 {what} 20000"), format!("repeat 100 {what} 20000")];
         let list = acts(&["join-env", "call all_reduce 100", &under_way, "hold", &afterwards]);
-        let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
-        let (master, libfabric) = (format!("{}.1", network(numbers[0])), libfabric.to_str().expect("text"));
         // The one that is pulled carries the small messages, or large ones alone.
         let [kept, pulled] = numbers.map(|number| format!("{}.0/24", network(number)));
         let rails = if trial % 2 == 0 { format!("{pulled},{kept}") } else { format!("{kept},{pulled}") };
-        let mut ranks: Vec<Rank> = (0..3)
-            .map(|rank| {
-                let env = [
-                    ("PENNY_LIBFABRIC", libfabric),
-                    ("PENNY_NET_IFACES", &rails),
-                    ("PENNY_JOB_ID", &job),
-                    ("PENNY_RANK", &rank.to_string()),
-                    ("PENNY_WORLD_SIZE", "3"),
-                    ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
-                    ("MASTER_ADDR", &master),
-                    ("MASTER_PORT", &port),
-                ];
-                let shell = if rank == 1 { &apart } else { "true" };
-                start_one(rank, 3, &id, &Setting { env: &env, shell }, &list)
-            })
-            .collect();
+        let rails = [("PENNY_NET_IFACES", rails.as_str())];
+        let mut ranks = start(&cable, &libfabric, &rails, &list);
         let all = |ranks: &mut [Rank], act: &str| ranks.iter_mut().for_each(|rank| rank.did(act));
         all(&mut ranks, "join-env");
         all(&mut ranks, "call all_reduce 100");
