@@ -20,4 +20,15 @@ static inline uint64_t now_on(pennyComm_t comm) {
     return ps;
 }
 
+/* Only what TEST_CASE names, or all. */
+static inline int wanted(const char *name) {
+    const char *only = getenv("TEST_CASE");
+    return only == NULL || strcmp(only, name) == 0;
+}
+
+#define RUN_WANTED(name)                                                                                               \
+    do {                                                                                                               \
+        if (wanted(#name)) RUN(name);                                                                                  \
+    } while (0)
+
 #endif

@@ -2,7 +2,7 @@
    take the time of one thread that makes the calls in that order.
 
    TEST_FABRIC: the machine. TEST_ROUNDS: how often each short program runs. */
-#include "check.h"
+#include "machine.h"
 
 #include <sched.h>
 
@@ -19,17 +19,11 @@ static pennyConfig_t on_machine(int blocking) {
     return config;
 }
 
-static uint64_t now(pennyComm_t comm) {
-    uint64_t ps = 0;
-    OK(pennyFabricNow(comm, &ps));
-    return ps;
-}
-
 /* Runs begin at times of their own, the same on all ranks, which no run before them reaches. */
 static uint64_t begin_run(pennyComm_t comm, int round) {
     uint64_t ps = 1000000000 * (uint64_t)(round + 1);
     OK(pennyFabricAdvanceTo(comm, ps));
-    CHECK_INT(now(comm), ps);
+    CHECK_INT(now_on(comm), ps);
     return ps;
 }
 
@@ -42,13 +36,6 @@ static void dawdle(void *seed_of_thread) {
     case 1: sched_yield(); break;
     default: break;
     }
-}
-
-static pennyComm_t join_machine(void) {
-    pennyConfig_t config = on_machine(1);
-    pennyComm_t comm = NULL;
-    OK(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
-    return comm;
 }
 
 /* Call number `i` of a program, on a stream or none. */
@@ -71,7 +58,7 @@ static void same(uint64_t *first, uint64_t took) {
 
 /* A communicator's calls on two streams with functions between them, against the same calls without streams. */
 static void streams_with_functions_take_the_time_of_their_order(void) {
-    pennyComm_t comm = join_machine();
+    pennyComm_t comm = join_machine(fabric);
     pennyStream_t stream[2];
     uint64_t first = 0;
     for (int s = 0; s < 2; s++) OK(pennyStreamCreate(&stream[s]));
@@ -91,7 +78,7 @@ static void streams_with_functions_take_the_time_of_their_order(void) {
             }
         }
         for (int s = 0; s < 2; s++) OK(pennyStreamSynchronize(stream[s]));
-        same(&first, now(comm) - begun);
+        same(&first, now_on(comm) - begun);
     }
     for (int s = 0; s < 2; s++) OK(pennyStreamDestroy(stream[s]));
     OK(pennyCommDestroy(comm));
@@ -132,7 +119,7 @@ static void drive(int count) {
             if (grouped) OK(pennyGroupEnd());
         }
         for (int r = 0; r < count; r++) OK(pennyStreamSynchronize(stream[r]));
-        same(in_turn ? &first_in_turn : &first, now(comm[0]) - begun);
+        same(in_turn ? &first_in_turn : &first, now_on(comm[0]) - begun);
     }
     for (int r = 0; r < count; r++) OK(pennyStreamDestroy(stream[r]));
     for (int r = 0; r < count; r++) OK(pennyCommDestroy(comm[r]));
@@ -165,7 +152,7 @@ static void *take_turns(void *arg) {
 }
 
 static void two_threads_with_a_communicator_each_take_the_time_of_one(void) {
-    pennyComm_t comm = join_machine();
+    pennyComm_t comm = join_machine(fabric);
     uint64_t first = 0;
     for (int t = 0; t < 2; t++) OK(pennyCommDup(comm, &own[t]));
     for (int round = 0; round < rounds; round++) {
@@ -180,7 +167,7 @@ static void two_threads_with_a_communicator_each_take_the_time_of_one(void) {
             take_turns(0);
             CHECK(pthread_join(other, NULL) == 0);
         }
-        same(&first, now(comm) - begun);
+        same(&first, now_on(comm) - begun);
     }
     for (int t = 0; t < 2; t++) OK(pennyCommDestroy(own[t]));
     OK(pennyCommDestroy(comm));
@@ -197,7 +184,7 @@ static void *late(void *arg) {
 }
 
 static void a_thread_that_has_not_called_yet_is_waited_for(void) {
-    pennyComm_t comm = join_machine();
+    pennyComm_t comm = join_machine(fabric);
     pthread_t other;
     int word = 0;
     for (int t = 0; t < 2; t++) OK(pennyCommDup(comm, &own[t]));
@@ -247,17 +234,6 @@ static void a_real_deadlock_is_told(void) {
         }
     }
 }
-
-/* Only what TEST_CASE names, or all. */
-static int wanted(const char *name) {
-    const char *only = getenv("TEST_CASE");
-    return only == NULL || strcmp(only, name) == 0;
-}
-
-#define RUN_WANTED(name)                                                                                               \
-    do {                                                                                                               \
-        if (wanted(#name)) RUN(name);                                                                                  \
-    } while (0)
 
 int main(void) {
     struct timespec time;

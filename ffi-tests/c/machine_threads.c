@@ -1,46 +1,10 @@
-/* Threads of one rank on a declared machine: each with its own communicator, its own place in a mailbox, or on the symmetric
-   heap. No correct program is told of a deadlock, and a real one is told with who waits for whom.
+/* Threads of one rank on a declared machine: each with its own communicator, or on the symmetric heap. No correct program is told
+   of a deadlock, and a real one is told with who waits for whom. */
+#include "machine_threads.h"
 
-   TEST_FABRIC: the machine. TEST_ROUNDS: how often. */
-#include "machine.h"
+enum { COUNT = 64 };
 
-#include <sched.h>
-
-enum { MOST = 64, COUNT = 64 };
-
-static const char *fabric;
-static int rounds, threads;
-static pennyComm_t world, own[MOST];
-
-/* Held up by the host, in a way that differs from run to run. */
-static void dawdle(unsigned *seed) {
-    struct timespec a_while = {0, 0};
-    switch (rand_r(seed) % 8) {
-    case 0:
-        a_while.tv_nsec = rand_r(seed) % 300000;
-        nanosleep(&a_while, NULL);
-        break;
-    case 1:
-    case 2:
-        sched_yield();
-        break;
-    default:
-        break;
-    }
-}
-
-static unsigned seed_of(int thread) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (unsigned)time.tv_nsec ^ (unsigned)(rank * 1000 + thread);
-}
-
-/* All threads of this rank do it, and then the caller goes on. */
-static void all_threads(void *(*work)(void *)) {
-    pthread_t running[MOST];
-    for (int t = 0; t < threads; t++) CHECK(pthread_create(&running[t], NULL, work, (void *)(intptr_t)t) == 0);
-    for (int t = 0; t < threads; t++) CHECK(pthread_join(running[t], NULL) == 0);
-}
+static pennyComm_t own[MOST];
 
 static void reduce_on(pennyComm_t comm, int salt) {
     int mine[COUNT], sum[COUNT];
@@ -181,142 +145,6 @@ static void calls_in_a_fixed_order_take_the_time_of_a_single_thread(void) {
     }
 }
 
-static pennyMailbox_t box;
-
-static void make_box(int slots) {
-    pennyMailboxConfig_t config = PENNY_MAILBOX_CONFIG_INITIALIZER;
-    config.threads = threads;
-    config.slots = slots;
-    OK(pennyMailboxCreate(world, &config, &box));
-}
-
-static void send_word(int from, int to_rank, int to, int word) {
-    void *slot;
-    OK(pennyMailboxSendSlot(box, from, &slot));
-    memcpy(slot, &word, sizeof word);
-    OK(pennyMailboxSend(box, to_rank, to, slot));
-}
-
-static int take_word(int t) {
-    pennyMailboxMessage_t message;
-    int word;
-    OK(pennyMailboxRecv(box, t, &message));
-    memcpy(&word, message.data, sizeof word);
-    OK(pennyMailboxFree(box, t, message.data));
-    return word;
-}
-
-static void idle_until_all_are(int t) {
-    int state = -1;
-    OK(pennyMailboxIdle(box, t, 1, &state));
-    CHECK_INT(state, PENNY_MAILBOX_ALL_VOTED);
-}
-
-static int few(int all) { return threads > 8 ? (all + 15) / 16 : all; }
-
-static void *ping_pong(void *arg) {
-    int t = (int)(intptr_t)arg, peer = rank ^ 1;
-    unsigned seed = seed_of(t);
-    if (peer < ranks) {
-        for (int round = 0; round < few(rounds); round++) {
-            dawdle(&seed);
-            if (rank < peer) send_word(t, peer, t, round);
-            CHECK_INT(take_word(t), round);
-            if (rank > peer) send_word(t, peer, t, round);
-        }
-    }
-    idle_until_all_are(t);
-    return NULL;
-}
-
-/* When the word has come back to where it began. */
-static uint64_t back;
-
-/* One word that goes round all threads of all ranks. */
-static void *ring(void *arg) {
-    int t = (int)(intptr_t)arg;
-    int next_rank = t + 1 < threads ? rank : (rank + 1) % ranks, next = (t + 1) % threads;
-    unsigned seed = seed_of(t);
-    for (int lap = 0; lap < few(8); lap++) {
-        if (rank != 0 || t != 0) CHECK_INT(take_word(t), lap);
-        dawdle(&seed);
-        send_word(t, next_rank, next, lap);
-        if (rank == 0 && t == 0) {
-            CHECK_INT(take_word(t), lap);
-            back = now_on(world);
-        }
-    }
-    idle_until_all_are(t);
-    return NULL;
-}
-
-static void *multicast(void *arg) {
-    int t = (int)(intptr_t)arg, total = 0;
-    uint64_t all = threads == 64 ? UINT64_MAX : (UINT64_C(1) << threads) - 1;
-    unsigned seed = seed_of(t);
-    for (int round = 0; round < few(16); round++) {
-        dawdle(&seed);
-        if (t == round % threads) {
-            void *slot;
-            OK(pennyMailboxSendSlot(box, t, &slot));
-            memcpy(slot, &round, sizeof round);
-            for (int dest = 0; dest < ranks; dest++)
-                OK(pennyMailboxMulticast(box, dest, (unsigned)(all >> 32), (unsigned)all, slot));
-        }
-        for (int k = 0; k < ranks; k++) total += take_word(t);
-    }
-    CHECK_INT(total, ranks * few(16) * (few(16) - 1) / 2);
-    idle_until_all_are(t);
-    return NULL;
-}
-
-static void threads_with_places_in_mailboxes(void) {
-    static const int sizes[] = {2, 8, 64};
-    void *(*const works[])(void *) = {ping_pong, ring, multicast};
-    for (int i = 0; i < 3; i++) {
-        threads = sizes[i];
-        world = join_machine(fabric);
-        for (int w = 0; w < 3; w++) {
-            make_box(512);
-            uint64_t begun = now_on(world);
-            all_threads(works[w]);
-            CHECK(now_on(world) > begun || ranks == 1);
-            OK(pennyMailboxDestroy(box));
-        }
-        OK(pennyBarrier(world, NULL));
-        OK(pennyCommDestroy(world));
-    }
-}
-
-/* The same word by one thread after the other, and by one that plays all of them. */
-static void a_ring_takes_the_time_of_a_single_thread(void) {
-    uint64_t took[2];
-    threads = 4;
-    for (int alone = 0; alone < 2; alone++) {
-        world = join_machine(fabric);
-        make_box(8);
-        OK(pennyBarrier(world, NULL));
-        uint64_t begun = now_on(world);
-        if (alone) {
-            for (int lap = 0; lap < 8; lap++)
-                for (int t = 0; t < threads; t++) {
-                    if (rank != 0 || t != 0) CHECK_INT(take_word(t), lap);
-                    send_word(t, t + 1 < threads ? rank : (rank + 1) % ranks, (t + 1) % threads, lap);
-                    if (rank == 0 && t == threads - 1) {
-                        CHECK_INT(take_word(0), lap);
-                        back = now_on(world);
-                    }
-                }
-        } else {
-            all_threads(ring);
-        }
-        took[alone] = rank == 0 ? back - begun : 0;
-        OK(pennyMailboxDestroy(box));
-        OK(pennyCommDestroy(world));
-    }
-    CHECK_INT(took[0], took[1]);
-}
-
 static uint64_t *signals;
 static char *bytes;
 
@@ -390,25 +218,6 @@ static void threads_that_receive_in_a_ring_are_told(void) {
     }
 }
 
-static void *take_in_vain(void *arg) {
-    int t = (int)(intptr_t)arg;
-    pennyMailboxMessage_t message;
-    FAILS(pennyInvalidUsage, "deadlock", pennyMailboxRecv(box, t, &message));
-    if (strstr(pennyGetLastError(NULL), "thread ") == NULL) FAIL("no thread in: %s", pennyGetLastError(NULL));
-    return NULL;
-}
-
-static void threads_that_wait_for_messages_in_vain_are_told(void) {
-    static const int sizes[] = {2, 64};
-    for (int i = 0; i < 2; i++) {
-        threads = sizes[i];
-        world = join_machine(fabric);
-        make_box(8);
-        all_threads(take_in_vain);
-        OK(pennyCommAbort(world));
-    }
-}
-
 static void *await_in_vain(void *arg) {
     int t = (int)(intptr_t)arg;
     FAILS(pennyInvalidUsage, "deadlock", pennyShmemSignalWaitUntil(NULL, &signals[t], PENNY_CMP_GE, 1, world));
@@ -423,29 +232,13 @@ static void threads_that_wait_for_signals_in_vain_are_told(void) {
     OK(pennyCommAbort(world));
 }
 
-/* Only what TEST_CASE names, or all. */
-static int wanted(const char *name) {
-    const char *only = getenv("TEST_CASE");
-    return only == NULL || strcmp(only, name) == 0;
-}
-
-#define RUN_WANTED(name)                                                                                               \
-    do {                                                                                                               \
-        if (wanted(#name)) RUN(name);                                                                                  \
-    } while (0)
-
 int main(void) {
-    begin();
-    fabric = getenv("TEST_FABRIC");
-    rounds = number_of("TEST_ROUNDS");
+    begin_threads();
     RUN_WANTED(threads_with_their_own_communicators);
     if (ranks > 1) RUN_WANTED(a_thread_that_computes_for_long_is_waited_for);
     RUN_WANTED(calls_in_a_fixed_order_take_the_time_of_a_single_thread);
-    RUN_WANTED(threads_with_places_in_mailboxes);
-    RUN_WANTED(a_ring_takes_the_time_of_a_single_thread);
     RUN_WANTED(threads_on_the_symmetric_heap);
     RUN_WANTED(threads_that_receive_in_a_ring_are_told);
-    RUN_WANTED(threads_that_wait_for_messages_in_vain_are_told);
     RUN_WANTED(threads_that_wait_for_signals_in_vain_are_told);
     return 0;
 }

@@ -218,6 +218,7 @@ fn threads_of_a_rank_on_a_declared_machine_do_what_they_say() {
         // How fast this host is must not matter: no thread ever counts as away.
         let env = [("TEST_FABRIC", fabric), ("TEST_ROUNDS", "8"), ("PENNY_FABRIC_GRACE", "0")];
         holds_with("machine_threads", on, &env);
+        holds_with("machine_mailboxes", on, &env);
     }
 }
 
