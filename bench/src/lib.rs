@@ -27,6 +27,7 @@ pub mod shmem;
 pub mod sizes;
 pub mod subject;
 pub mod sweep;
+pub mod words;
 
 use clap::{CommandFactory, FromArgMatches};
 

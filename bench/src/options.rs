@@ -3,11 +3,13 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use clap::builder::ValueParserFactory;
 use penny::internals::spelling::hint;
 use penny::internals::types::{DataType, RedOp};
 use serde::{Deserialize, Serialize};
 
 use crate::sizes::Sizes;
+use crate::words::Words;
 
 /// Shown under the options by `--help`.
 pub const EXAMPLES: &str = "\
@@ -115,7 +117,9 @@ pub enum Choice<T: Named> {
 }
 
 /// Can be written on a command line.
-pub trait Named: Copy {
+pub trait Named: Copy + Send + Sync + 'static {
+    /// Returns the spellings that completions and help list; none: there are too many.
+    fn all() -> Vec<&'static str>;
     /// Returns the spelling on the command line.
     fn spelled(self) -> String;
     /// Parses a word of the command line; the error lists the valid ones.
@@ -123,6 +127,9 @@ pub trait Named: Copy {
 }
 
 impl Named for DataType {
+    fn all() -> Vec<&'static str> {
+        DataType::ALL.iter().map(|dtype| dtype.name()).collect()
+    }
     fn spelled(self) -> String {
         self.name().to_owned()
     }
@@ -151,6 +158,9 @@ impl Named for DataType {
 }
 
 impl Named for RedOp {
+    fn all() -> Vec<&'static str> {
+        RedOp::ALL.iter().map(|op| op.name()).collect()
+    }
     fn spelled(self) -> String {
         self.name().to_owned()
     }
@@ -173,6 +183,9 @@ impl Named for RedOp {
 }
 
 impl Named for u32 {
+    fn all() -> Vec<&'static str> {
+        Vec::new()
+    }
     fn spelled(self) -> String {
         self.to_string()
     }
@@ -191,6 +204,17 @@ impl<T: Named> FromStr for Choice<T> {
     type Err = String;
     fn from_str(text: &str) -> Result<Choice<T>, String> {
         if text == "all" { Ok(Choice::All) } else { T::parsed(text).map(Choice::One) }
+    }
+}
+
+impl<T: Named> ValueParserFactory for Choice<T> {
+    type Parser = Words<Choice<T>>;
+    fn value_parser() -> Words<Choice<T>> {
+        let all = || match T::all() {
+            numbers if numbers.is_empty() => numbers,
+            names => names.into_iter().chain(["all"]).collect(),
+        };
+        Words { all, parse: Choice::from_str }
     }
 }
 
@@ -243,7 +267,7 @@ impl Options {
             _ if !rooted => Ok(vec![None]),
             Choice::All => Ok((0..nranks).map(Some).collect()),
             Choice::One(root) if root < nranks => Ok(vec![Some(root)]),
-            Choice::One(root) => Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1)),
+            Choice::One(root) => Err(format!("--root {root} is out of range: ranks are 0 to {}", nranks - 1)),
         }
     }
 }

@@ -3,9 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::builder::ValueParserFactory;
 use penny::internals::spelling::hint;
 use penny::internals::types::Collective;
 use serde::{Deserialize, Serialize};
+
+use crate::words::Words;
 
 /// What a program measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +94,13 @@ impl FromStr for Subject {
             let meant = hint(text, known.iter().copied());
             format!("no such collective{meant}; there are {}", known.join(", "))
         })
+    }
+}
+
+impl ValueParserFactory for Subject {
+    type Parser = Words<Subject>;
+    fn value_parser() -> Words<Subject> {
+        Words { all: || Subject::all().map(Subject::name).collect(), parse: Subject::from_str }
     }
 }
 

@@ -59,9 +59,27 @@ fn write(folder: &std::path::Path, command: &Command) -> Result<(), String> {
 }
 
 fn page(command: &Command) -> Result<String, String> {
+    let page = clap_mangen::Man::new(command.clone());
+    // An empty date would leave its place to the name.
+    let page = page.date(" ").source(concat!("penny ", env!("CARGO_PKG_VERSION"))).manual("Penny");
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut text).map_err(|e| e.to_string())?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    page.render(&mut text).map_err(|e| e.to_string())?;
+    Ok(laid_out(&String::from_utf8_lossy(&text)))
+}
+
+/// Gives what is below the options a name, and keeps lines of examples, which begin with spaces, as they are.
+fn laid_out(text: &str) -> String {
+    let mut page = String::new();
+    let mut is_kept = false;
+    for line in text.lines() {
+        if line.starts_with("  ") != is_kept {
+            is_kept = !is_kept;
+            page += if is_kept { ".nf\n" } else { ".fi\n" };
+        }
+        page += if line == ".SH EXTRA" { ".SH NOTES" } else { line };
+        page.push('\n');
+    }
+    page
 }
 
 /// Returns the command without the subcommands that it starts for itself.
@@ -71,4 +89,26 @@ fn without_hidden(command: Command) -> Command {
     let bare = Command::new("penny").version(env!("CARGO_PKG_VERSION"));
     let about = command.get_about().cloned().unwrap_or_default();
     bare.about(about).arg_required_else_help(true).subcommand_required(true).subcommands(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn completions_know_the_words_of_arguments() {
+        let mut text = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut crate::Penny::command(), "penny", &mut text);
+        let text = String::from_utf8_lossy(&text);
+        for word in ["reduce_scatter", "bfloat16", "logical_xor", "registered", "cores"] {
+            assert!(text.split_ascii_whitespace().any(|part| part.trim_matches('"') == word), "{word}");
+        }
+    }
+
+    #[test]
+    fn lines_of_examples_stay_lines() {
+        let page = laid_out(".SH EXTRA\nExamples:\n  penny top\n  penny man\nand more\n");
+        assert_eq!(page, ".SH NOTES\nExamples:\n.nf\n  penny top\n  penny man\n.fi\nand more\n");
+    }
 }
