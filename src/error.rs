@@ -89,6 +89,13 @@ impl Error {
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
+    /// A number that should be that of a rank; `what` names the argument.
+    pub fn no_rank(what: &str, number: i32, nranks: u32) -> Self {
+        Self::argument(match nranks {
+            1 => format!("{what} {number} is out of range: the only rank is 0"),
+            n => format!("{what} {number} is out of range: ranks are 0 to {}", n - 1),
+        })
+    }
     /// Right arguments at the wrong time or in disagreement with other ranks.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidUsage, message)

@@ -4,6 +4,8 @@
 //! and is good to know.
 
 use crate::env;
+#[cfg(feature = "internals")]
+use crate::error::{Error, Result};
 use crate::types::Rank;
 use std::fmt::Arguments;
 use std::io::Write;
@@ -46,6 +48,12 @@ pub fn decided(what: Arguments<'_>) {
     }
 }
 
+/// Logs a mistake that nobody would notice otherwise, before the process is a rank, whatever `PENNY_DEBUG` is.
+#[cold]
+pub fn always_early(what: Arguments<'_>) {
+    write(&format!("penny: pid {}: {what}\n", std::process::id()));
+}
+
 /// Tells whether [`info`] is heard, for what is costly to say.
 pub fn tells_info() -> bool {
     Level::Info <= asked_for()
@@ -73,10 +81,21 @@ fn asked_for() -> Level {
     *LEVEL.get_or_init(|| match env::get("PENNY_DEBUG") {
         None => Level::Silent,
         Some(text) => Level::parse(&text).unwrap_or_else(|| {
-            write(&format!("penny: PENNY_DEBUG is `{text}`; it is `warn` or `info`\n"));
+            write(&format!("penny: {}\n", unknown(&text)));
             Level::Warn
         }),
     })
+}
+
+fn unknown(text: &str) -> String {
+    format!("PENNY_DEBUG is `{text}`; it takes `warn` or `info`")
+}
+
+/// Checks `PENNY_DEBUG`.
+#[cfg(feature = "internals")]
+pub fn check() -> Result<()> {
+    let wrong = env::get("PENNY_DEBUG").filter(|text| Level::parse(text).is_none());
+    wrong.map_or(Ok(()), |text| Err(Error::argument(unknown(&text))))
 }
 
 #[cfg(test)]

@@ -116,7 +116,8 @@ fn open(folder: &str) -> Option<Record> {
     let pid = std::process::id();
     let path = PathBuf::from(folder).join(format!("{pid}.jsonl"));
     let file = File::create(&path);
-    let why = |e| log::decided(format_args!("PENNY_RECORD: {}: {e}; nothing is recorded", path.display()));
+    let why =
+        |e| log::always_early(format_args!("PENNY_RECORD: {}: {e}; nothing is recorded", path.display()));
     Some(Record { file: file.map_err(why).ok()?, pid, known: Vec::new() })
 }
 

@@ -36,6 +36,7 @@ impl Host {
     /// Returns the host's line in the head of a table.
     pub fn text(&self) -> String {
         let Host { processor, cores, rank_0, kernel, date } = self;
-        format!("# host: {processor}, {cores} cores, Linux {kernel}; rank 0 on cores {rank_0}; {date}")
+        let s = if rank_0.parse::<u32>().is_ok() { "" } else { "s" };
+        format!("# host: {processor}, {cores} cores, Linux {kernel}; rank 0 on core{s} {rank_0}; {date}")
     }
 }

@@ -49,7 +49,7 @@ pub fn view(
     let nranks = ranks.unwrap_or(all);
     let places = places(network, nranks).map_err(|why| format!("-n {nranks}: {why}"))?;
     if root >= nranks {
-        return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
+        return Err(format!("--root {root} is out of range: ranks are 0 to {}", nranks - 1));
     }
     Ok(RankView::flat(collective, 0, nranks, root).arranged(network.arrangement(&places)))
 }

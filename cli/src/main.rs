@@ -65,7 +65,7 @@ enum Command {
     /// List, show, check, draw, import and export simulated clusters (declared machines)
     #[command(subcommand)]
     Topo(topo::Args),
-    /// Show the traffic on the links of simulated clusters on which jobs are running
+    /// Show running jobs: calls, bytes and waits of each rank, and the links of simulated clusters
     Top(top::Args),
     /// List the algorithms with their purpose and cost
     #[command(alias = "algos")]

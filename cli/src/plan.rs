@@ -73,12 +73,12 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err("--datatype: a plan is of one type".to_owned());
     };
     if args.root >= args.ranks {
-        return Err(format!("--root {} is not a rank of {}: 0..={}", args.root, args.ranks, args.ranks - 1));
+        return Err(format!("--root {} is out of range: ranks are 0 to {}", args.root, args.ranks - 1));
     }
     if let Some(rank) = args.rank
         && rank >= args.ranks
     {
-        return Err(format!("--rank {rank} is not a rank of {}: 0..={}", args.ranks, args.ranks - 1));
+        return Err(format!("--rank {rank} is out of range: ranks are 0 to {}", args.ranks - 1));
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
     let view = match &args.fabric {

@@ -150,7 +150,7 @@ fn a_simulation_that_cannot_be_is_refused_with_the_remedy() {
         ("sim all_reduce --fabric dgx-h100 -n 9 -b 1M", "8 places"),
         ("sim all_reduce --fabric dgx-h100 -b 1M --algo rong", "alternating_rings"),
         ("sim alltoall --fabric dgx-h100 -b 1M --algo tree", "pairwise"),
-        ("sim broadcast --fabric t3000 -b 1M --root 8", "0..=7"),
+        ("sim broadcast --fabric t3000 -b 1M --root 8", "ranks are 0 to 7"),
         ("sim all_reduce --fabric t3000:shape=3x3 -b 1M --algo neighbour_rings", "ask for ring or ring_pair"),
         ("sim all_reduce --fabric dgx-a100 -b 1M --algo in_switch", "in_switch in a machine's file"),
         ("plan all_reduce -n 4 --algo neighbour_rings", "direct links of a declared machine"),

@@ -130,8 +130,8 @@ static void wrong_arguments_are_refused_and_count_nothing(void) {
     FAILS(pennyInvalidArgument, "no live semaphore", pennySemaphoreRead((pennySemaphore_t)(uintptr_t)12345, 0, &value));
     FAILS(pennyInvalidArgument, "value is NULL", pennySemaphoreRead(go, 0, NULL));
     FAILS(pennyInvalidArgument, "index is 2", pennySemaphoreWait(go, 2, 1));
-    FAILS(pennyInvalidArgument, "device names rank", pennySemaphoreSignal(go, 0, 1, PENNY_DEVICE(ranks)));
-    FAILS(pennyInvalidArgument, "device names rank -1", pennySemaphoreSignal(go, 0, 1, PENNY_DEVICE(-1)));
+    FAILS(pennyInvalidArgument, "device: rank", pennySemaphoreSignal(go, 0, 1, PENNY_DEVICE(ranks)));
+    FAILS(pennyInvalidArgument, "device: rank -1 is out of range", pennySemaphoreSignal(go, 0, 1, PENNY_DEVICE(-1)));
     FAILS(pennyInvalidArgument, "negative", pennySemaphoreSignal(go, 0, (uint64_t)-1, PENNY_DEVICE(0)));
     FAILS(pennyInvalidArgument, "device.kind is 9", pennySemaphoreSignal(go, 0, 1, (pennyDevice_t){9, {0}}));
     FAILS(pennyInvalidUsage, "`dma` counts the bytes", pennySemaphoreSignal(dma, 0, 1, PENNY_DEVICE(0)));

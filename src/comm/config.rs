@@ -3,9 +3,13 @@
 use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
+#[cfg(feature = "internals")]
+use crate::log;
 use crate::memory::control::Layout;
 #[cfg(feature = "internals")]
 use crate::memory::heap;
+#[cfg(feature = "internals")]
+use crate::onesided::Races;
 use crate::planner::select::Selection;
 use crate::sys::parallel_function::ParallelFunction;
 #[cfg(feature = "internals")]
@@ -80,7 +84,9 @@ pub(super) const MOST_STAGING: u64 = 1 << 32;
 pub fn check_environment(algo: Option<String>) -> Result<()> {
     Settings::read(&Config { algo, ..Config::default() }, false)?;
     heap::limit_bytes()?;
-    shm::asked_for().map(drop)
+    shm::asked_for()?;
+    Races::are_asked_for()?;
+    log::check()
 }
 
 impl Settings {
@@ -113,10 +119,10 @@ impl Settings {
             single_copy: number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
             threads: ThreadSettings {
                 threads: match config.threads {
-                    None => number("PENNY_THREADS", threads, "a number of threads in 1..=4096")?,
+                    None => number("PENNY_THREADS", threads, "a number of threads from 1 to 4096")?,
                     Some(own) if !(1..=MOST_THREADS).contains(&own) => {
                         return Err(Error::argument(format!(
-                            "threads is {own}; it is in 1..={MOST_THREADS}"
+                            "threads is {own}; it must be from 1 to {MOST_THREADS}"
                         )));
                     }
                     own => own,

@@ -77,7 +77,9 @@ pub(super) fn of_rank_0() -> Option<HostProfile> {
         }
         HostProfileFound::Bad(path, why) => {
             if WARNED.set(()).is_ok() {
-                log::warn(
+                // A file that the user names is missed at once.
+                let told = if env::get(VARIABLE).is_some() { log::always } else { log::warn };
+                told(
                     0,
                     format_args!(
                         "the host profile {} is not used: {why}; write a new one with `penny calibrate host`, or set {VARIABLE}=none",

@@ -141,7 +141,9 @@ impl pennyConfig_t {
             threads if (1..=comm::MOST_THREADS as c_int).contains(&threads) => Some(threads as u32),
             threads => {
                 let most = comm::MOST_THREADS;
-                return Err(Error::argument(format!("{name}->threads is {threads}; it is in 1..={most}")));
+                return Err(Error::argument(format!(
+                    "{name}->threads is {threads}; it must be from 1 to {most}"
+                )));
             }
         };
         let text = |from: *const c_char| {

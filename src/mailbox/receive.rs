@@ -92,7 +92,7 @@ impl Mailboxes {
         let most = block.shape().slot_bytes / FLIT as u32;
         if flits == 0 || flits > most {
             return Err(Error::remote(format!(
-                "rank {} sent a message of {flits} flits, where 1..={most} fit; destroy the communicator",
+                "rank {} sent a message of {flits} flits, where 1 to {most} fit; destroy the communicator",
                 source >> 32
             )));
         }

@@ -199,7 +199,7 @@ impl Mailboxes {
         let most = self.mine().shape().slot_bytes as usize;
         if message.is_empty() || message.bytes() > most {
             return Err(Error::argument(format!(
-                "the message has {} bytes; a message has 1..={most} bytes in this mailbox",
+                "the message has {} bytes; a message has 1 to {most} bytes in this mailbox",
                 message.bytes()
             )));
         }
@@ -217,7 +217,7 @@ impl Mailboxes {
             Ok(flits) if (1..=most).contains(&flits) => guard.set_flits(flits),
             _ => {
                 return Err(Error::argument(format!(
-                    "flits is {flits}; a message has 1..={most} flits of {FLIT} bytes in this mailbox"
+                    "flits is {flits}; a message has 1 to {most} flits of {FLIT} bytes in this mailbox"
                 )));
             }
         }

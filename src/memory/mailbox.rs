@@ -149,7 +149,7 @@ impl MailboxShape {
         let within = |what: &str, value: u32, most: u32| match (1..=most).contains(&value) {
             true => Ok(()),
             // C passes an int.
-            false => Err(Error::argument(format!("{what} is {}; it must be in 1..={most}", value as i32))),
+            false => Err(Error::argument(format!("{what} is {}; it must be from 1 to {most}", value as i32))),
         };
         within("threads", self.threads, MAX_THREADS)?;
         within("slots", self.slots, MAX_SLOTS)?;

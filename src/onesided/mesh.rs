@@ -92,7 +92,9 @@ impl Mesh {
             let side = sides.next();
             if !(0..i32::from(side.unwrap_or(1))).contains(&at) {
                 let sentence = match side {
-                    Some(side) => format!("device.coord[{k}] is {at}, not in 0..{side} of the mesh {self}"),
+                    Some(side) => {
+                        format!("device.coord[{k}] is {at}, not in 0 to {} of the mesh {self}", side - 1)
+                    }
                     None => format!(
                         "device.coord[{k}] is {at}, and the mesh {self} has no such dimension; pass 0"
                     ),
@@ -148,7 +150,7 @@ impl Declared {
             }
         };
         if number < 0 || number as u32 >= nranks {
-            return Err(Error::argument(format!("device names rank {number}, which is not in 0..{nranks}")));
+            return Err(Error::no_rank("device: rank", number, nranks));
         }
         Ok(number as Rank)
     }
@@ -196,7 +198,7 @@ mod tests {
     fn places_outside_of_the_mesh_are_refused_by_their_coordinate() {
         let mesh = declared(&[2, 3], 6);
         let said = |at| mesh.rank_of(Device::Mesh(at), 6).unwrap_err().message.clone();
-        assert!(said([0, 3, 0, 0]).contains("coord[1] is 3, not in 0..3 of the mesh 2 x 3"));
+        assert!(said([0, 3, 0, 0]).contains("coord[1] is 3, not in 0 to 2 of the mesh 2 x 3"));
         assert!(said([-1, 0, 0, 0]).contains("coord[0] is -1"));
         assert!(said([0, 0, 1, 0]).contains("no such dimension"));
         assert!(mesh.rank_of(Device::Logical(6), 6).unwrap_err().message.contains("rank 6"));

@@ -134,7 +134,7 @@ impl SymmetricMemory {
 
     #[cold]
     fn no_such_peer(&self, pe: i32) -> Error {
-        Error::argument(format!("pe {pe} is not in 0..{}", self.transport.nranks()))
+        Error::no_rank("pe", pe, self.transport.nranks())
     }
 
     /// Returns the word at a symmetric address, in a rank's copy.

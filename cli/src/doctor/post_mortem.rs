@@ -84,7 +84,12 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn read(file: &Path) -> Result<Told, String> {
-    let text = fs::read_to_string(file).map_err(|e| format!("--post-mortem {}: {e}", file.display()))?;
+    let text = fs::read_to_string(file).map_err(|e| {
+        format!(
+            "--post-mortem {}: {e}; name the folder of which `penny run` told, or a file in it",
+            file.display()
+        )
+    })?;
     let told: Told = serde_json::from_str(&text).map_err(|e| {
         format!("--post-mortem {}: no file that a rank of Penny wrote when it failed: {e}", file.display())
     })?;

@@ -240,7 +240,7 @@ fn parse_one(word: &str) -> Result<HostRanks, String> {
             .parse()
             .ok()
             .filter(|&ranks| (1..=MOST_RANKS).contains(&ranks))
-            .ok_or_else(|| format!("{word:?}: {number:?} is no number of ranks in 1..={MOST_RANKS}"))?,
+            .ok_or_else(|| format!("{word:?}: {number:?} is no number of ranks from 1 to {MOST_RANKS}"))?,
     };
     let host = host.trim_matches(['[', ']']);
     match host.is_empty() || host.starts_with('-') {

@@ -38,7 +38,9 @@ pub const MOST_RANKS: u32 = 1024;
 /// Reads a number of ranks, for the command line.
 pub fn ranks(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=MOST_RANKS).contains(number));
-    number.ok_or_else(|| format!("not a number of ranks in 1..={MOST_RANKS}"))
+    // Of `-np 4`, as mpirun takes it, `p` comes here.
+    let hint = if text == "p" { "; write -n 4, not -np 4" } else { "" };
+    number.ok_or_else(|| format!("not a number of ranks from 1 to {MOST_RANKS}{hint}"))
 }
 
 /// The time that ranks have after another's failure before they get SIGTERM: a moment to say what they know of it.

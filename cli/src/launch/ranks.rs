@@ -95,6 +95,7 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Option<(u8, String)> 
         .and_then(OsStr::to_str)
         .filter(|kind| ["c", "cc", "cpp", "rs", "f90"].contains(kind));
     let (code, fault) = match error.kind() {
+        ErrorKind::NotFound if path.exists() && has_folder => (127, format!("`{shown}` cannot be started")),
         ErrorKind::NotFound => (127, format!("there is no program `{shown}`")),
         ErrorKind::PermissionDenied if path.is_dir() => (126, format!("`{shown}` is a folder")),
         ErrorKind::PermissionDenied => (126, format!("`{shown}` is not executable")),
@@ -104,7 +105,7 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Option<(u8, String)> 
         let start = if is_python { "python3 " } else { "./" };
         format!("did you mean {start}{shown}?")
     } else if code == 127 && path.exists() {
-        "the interpreter that its first line names is not there, or it is for another processor".into()
+        "the interpreter that its first line names is not there, or it is a program for another system".into()
     } else if code == 127 {
         "name a file, such as ./a.out, or a program of PATH".into()
     } else if path.is_dir() {

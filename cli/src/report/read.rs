@@ -76,7 +76,7 @@ impl Inputs {
     /// Takes in a file.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
         let name = file.display().to_string();
-        let text = fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
+        let text = fs::read_to_string(file).map_err(|e| format!("{name}: cannot be read: {e}"))?;
         let unknown = |why: String| {
             format!("{name}: is not what penny perf --json, penny sim --json or penny trace writes ({why})")
         };

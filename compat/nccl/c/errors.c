@@ -15,7 +15,7 @@ static void ranks_that_disagree_are_told(void) {
 }
 
 static void arguments_are_checked(void) {
-    FAILS(ncclInvalidArgument, "root 2 is not in 0..2", ncclReduce(in, out, 1, ncclInt, ncclSum, 2, comm, NULL));
+    FAILS(ncclInvalidArgument, "root 2 is out of range: ranks are 0 to 1", ncclReduce(in, out, 1, ncclInt, ncclSum, 2, comm, NULL));
     FAILS(ncclInvalidArgument, "root -1", ncclBroadcast(in, out, 1, ncclInt, -1, comm, NULL));
     FAILS(ncclInvalidArgument, "peer", ncclSend(in, 1, ncclInt, 5, comm, NULL));
     FAILS(ncclInvalidArgument, "comm is NULL", ncclAllReduce(in, out, 1, ncclInt, ncclSum, NULL, NULL));

@@ -183,7 +183,7 @@ static void arguments_are_checked_when_a_call_is_captured(void) {
     size_t nodes = 1;
     CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
     FAILS(ncclInvalidArgument, "sendbuff is NULL", ncclAllReduce(NULL, out[0], 1, ncclInt, ncclSum, comm, s));
-    FAILS(ncclInvalidArgument, "is not in 0..", ncclBroadcast(in[0], out[0], 1, ncclInt, ranks, comm, s));
+    FAILS(ncclInvalidArgument, "is out of range", ncclBroadcast(in[0], out[0], 1, ncclInt, ranks, comm, s));
     FAILS(ncclInvalidArgument, "datatype is 12", ncclAllReduce(in[0], out[0], 1, (ncclDataType_t)12, ncclSum, comm, s));
     FAILS(ncclInvalidArgument, "op is 9", ncclAllReduce(in[0], out[0], 1, ncclInt, (ncclRedOp_t)9, comm, s));
     FAILS(ncclInvalidArgument, "op is 5000000", ncclAllReduce(in[0], out[0], 1, ncclInt, (ncclRedOp_t)5000000, comm, s));

@@ -61,7 +61,7 @@ impl<'a> Call<'a> {
             )));
         }
         if c.rooted() && !(0..nranks as i32).contains(&self.root) {
-            return Err(Error::argument(format!("root {} is not in 0..{nranks}", self.root)));
+            return Err(Error::no_rank("root", self.root, nranks));
         }
         let root = if c.rooted() { self.root as Rank } else { 0 };
         let count = if self.padded { self.count.div_ceil(n) } else { self.count };

@@ -37,7 +37,7 @@ impl<'a> Transfer<'a> {
     /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
     fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
-            return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
+            return Err(Error::no_rank("peer", self.peer, nranks));
         }
         let name = if self.send { "sendbuff" } else { "recvbuff" };
         let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
@@ -85,7 +85,7 @@ pub(in crate::comm) fn probe(c: &mut CommCore, peer: i32) -> Result<Option<Arriv
     c.broken()?;
     let (rank, nranks) = (c.rank(), c.nranks());
     if !(0..nranks as i32).contains(&peer) {
-        return Err(Error::argument(format!("peer {peer} is not in 0..{nranks}")));
+        return Err(Error::no_rank("peer", peer, nranks));
     }
     if peer as Rank == rank {
         return Err(Error::argument(format!(

@@ -55,7 +55,7 @@ pub(super) fn init_from_env(config: &Config) -> Result<CommHandle> {
 /// `n` ranks in this process.
 pub(super) fn init_all(n: i32) -> Result<Vec<CommHandle>> {
     if n < 1 || n as u32 > MAX_RANKS {
-        return Err(Error::argument(format!("ndev is {n}; it must be in 1..={MAX_RANKS}")));
+        return Err(Error::argument(format!("ndev is {n}; it must be from 1 to {MAX_RANKS}")));
     }
     let id = bootstrap::create_id()?;
     let mut ranks: Vec<i32> = (0..n).collect();
@@ -75,10 +75,10 @@ pub(super) fn init_all(n: i32) -> Result<Vec<CommHandle>> {
 
 pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     if nranks < 1 || nranks as u32 > MAX_RANKS {
-        return Err(Error::argument(format!("nranks is {nranks}; it must be in 1..={MAX_RANKS}")));
+        return Err(Error::argument(format!("nranks is {nranks}; it must be from 1 to {MAX_RANKS}")));
     }
     if rank < 0 || rank >= nranks {
-        return Err(Error::argument(format!("rank {rank} is not in 0..{nranks}")));
+        return Err(Error::no_rank("rank", rank, nranks as u32));
     }
     Ok((rank as Rank, nranks as u32))
 }

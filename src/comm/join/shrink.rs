@@ -126,7 +126,7 @@ fn check(excluded: &[i32], me: Rank, nranks: u32) -> Result<Vec<Rank>> {
     let mut ranks = Vec::with_capacity(excluded.len());
     for &rank in excluded {
         let Some(rank) = u32::try_from(rank).ok().filter(|&rank| rank < nranks) else {
-            return Err(Error::argument(format!("excludeRanksList: rank {rank} is not in 0..{nranks}")));
+            return Err(Error::no_rank("excludeRanksList: rank", rank, nranks));
         };
         ranks.push(rank);
     }

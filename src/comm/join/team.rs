@@ -63,7 +63,7 @@ pub fn team_translate(source: CommHandle, rank: i32, dest: CommHandle) -> Result
     let (source, dest) = (registry::shared(source)?, registry::shared(dest)?);
     let nranks = source.transport.nranks();
     if !(0..nranks as i32).contains(&rank) {
-        return Err(Error::argument(format!("src_pe {rank} is not in 0..{nranks}")));
+        return Err(Error::no_rank("src_pe", rank, nranks));
     }
     if source.origin.root != dest.origin.root {
         return Err(Error::usage(

@@ -24,10 +24,10 @@ pub(super) fn joined(c: &CommCore, place: &MeetingPlace) {
     log::info(
         rank,
         format_args!(
-            "Penny {}: PID {}, one of {nranks} ranks{hosts}, {met}; {} cores ({}){machine}",
+            "Penny {}: PID {}, one of {nranks} ranks{hosts}, {met}; on core{} {}{machine}",
             env!("CARGO_PKG_VERSION"),
             process::pid(),
-            cpu::usable_cores(),
+            if cpu::usable_cores() == 1 { "" } else { "s" },
             cpu::names_of_usable(),
         ),
     );

@@ -12,7 +12,6 @@ use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::shared::SemaphoreHome;
-use crate::env;
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, Remembered, SemaphoreKind};
 use crate::kernels;
@@ -137,7 +136,7 @@ impl CommCore {
 
     /// Makes the barrier semaphores of a new symmetric heap.
     pub(in crate::comm) fn semaphores_init(&mut self, symmetric: Arc<SymmetricMemory>) -> Result<()> {
-        let check = race_check();
+        let check = Races::are_asked_for();
         let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
         let own = SemaphoreMemory::bytes(n);
         let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
@@ -185,7 +184,7 @@ impl CommCore {
         }
         let count = usize::try_from(count).ok().filter(|count| (1..=semaphore::MOST).contains(count));
         let count = count.ok_or_else(|| {
-            Error::argument(format!("count is not in 1..={}, semaphores a call", semaphore::MOST))
+            Error::argument(format!("count must be from 1 to {}, semaphores a call", semaphore::MOST))
         })?;
         let bytes = semaphore::bytes(count, self.nranks());
         let (region, deferred) = self.lines(Ask::Create, bytes, [kind as u64, count as u64], name)?;
@@ -250,15 +249,6 @@ impl CommCore {
             }
         }
         deferred
-    }
-}
-
-/// Tells whether `PENNY_CHECK` asks for the detection of unordered writers.
-fn race_check() -> Result<bool> {
-    match env::get("PENNY_CHECK").as_deref() {
-        None => Ok(false),
-        Some("race") => Ok(true),
-        Some(other) => Err(Error::argument(format!("PENNY_CHECK is `{other}`; it takes `race`"))),
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) use access::Operation;
 
 use super::region::{HeapWord, Region};
 use super::symmetric_memory::{HeapPlace, SymmetricMemory};
+use crate::env;
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::prim::model::AtomicU64;
@@ -83,6 +84,14 @@ impl Drop for InLine<'_> {
 }
 
 impl Races {
+    /// Tells whether `PENNY_CHECK` asks for the check.
+    pub fn are_asked_for() -> Result<bool> {
+        match env::get("PENNY_CHECK").as_deref() {
+            None => Ok(false),
+            Some("race") => Ok(true),
+            Some(other) => Err(Error::argument(format!("PENNY_CHECK is `{other}`; it takes `race`"))),
+        }
+    }
     /// Bytes that it takes.
     pub fn bytes(nranks: u32) -> usize {
         8 * (LOCK + VectorClocks::<Shared<'_>>::cells(nranks as usize))

@@ -178,7 +178,7 @@ impl SemaphoreMemory {
     pub fn barrier(self: &Arc<SemaphoreMemory>, number: i32) -> Result<Semaphores> {
         let first = usize::try_from(number).ok().filter(|&number| number < BARRIERS).ok_or_else(|| {
             Error::argument(format!(
-                "collectiveId is {number}, not in 0..{BARRIERS}, which are a communicator's barrier semaphores"
+                "collectiveId is {number}, but a communicator has {BARRIERS} barrier semaphores, numbered from 0"
             ))
         })?;
         Ok(Semaphores { home: self.clone(), set: self.barriers.clone(), first, count: 1 })
@@ -244,8 +244,8 @@ impl Semaphores {
         match usize::try_from(index) {
             Ok(index) if index < self.count => Ok(self.first + index),
             _ => Err(Error::argument(format!(
-                "{what} is {index}, not in 0..{} of semaphore `{}`",
-                self.count, self.set.name
+                "{what} is {index}, but `{}` has {} semaphores, numbered from 0",
+                self.set.name, self.count
             ))),
         }
     }

@@ -28,7 +28,7 @@ fn every_wrong_argument_is_named_and_costs_nothing() {
     refused(boxes.multicast(1, 1, slot + 16), Arg, "no send slot of rank 0");
     refused(boxes.multicast(1, 1, town.ranks[1].send_slot(0).unwrap()), Arg, "no send slot of rank 0");
     refused(boxes.multicast(1, 1, 0), Arg, "no send slot");
-    refused(boxes.set_len(0, 5), Arg, "flits is 5; a message has 1..=4");
+    refused(boxes.set_len(0, 5), Arg, "flits is 5; a message has 1 to 4");
     refused(boxes.set_len(0, 0), Arg, "flits is 0");
     refused(boxes.recv(2), Arg, "thread 2 is not of this mailbox; rank 0 has threads 0..2");
     refused(boxes.try_recv(-1), Arg, "thread -1");

@@ -46,7 +46,10 @@ fn algorithms_without_a_counterpart_are_ignored_with_a_sentence() {
 #[test]
 fn sentences_have_nccls_names() {
     for (text, told) in [
-        ("pennyAllReduce: root 3 is not in 0..2", "root 3 is not in 0..2"),
+        (
+            "pennyAllReduce: root 3 is out of range: ranks are 0 to 1",
+            "root 3 is out of range: ranks are 0 to 1",
+        ),
         ("pennyCommDevice: a: b", "a: b"),
         ("no function: pennyGroupStart comes first", "no function: ncclGroupStart comes first"),
         ("pass memory of pennyMemAlloc, or pennyShmemMalloc", "pass memory of ncclMemAlloc"),

@@ -213,7 +213,7 @@ impl<'a> Vector<'a> {
             )));
         }
         if kind.is_rooted() && !(0..nranks as i32).contains(&self.root) {
-            return Err(Error::argument(format!("root {} is not in 0..{nranks}", self.root)));
+            return Err(Error::no_rank("root", self.root, nranks));
         }
         let at_root = kind.is_rooted() && self.root as Rank == rank;
         let of_all = kind.lists(at_root);
