@@ -1,7 +1,7 @@
 //! How far the others are, as far as this rank knows.
 
 use crate::error::Result;
-use crate::memory::control::arrivals::{BEHIND, LARGEST_HALF, payload_blocks};
+use crate::memory::control::arrivals::{BEHIND, LARGEST_HALF};
 use crate::transport::arrival::Offer;
 use crate::transport::pace::Pace;
 use crate::transport::rotation::PayloadUse;
@@ -67,7 +67,7 @@ impl PeerProgress {
             return Ok(());
         }
         t.control().reserve_payloads(t.rank(), payload)?;
-        let blocks = payload_blocks(scope.seq, payload, t.control().layout().half);
+        let blocks = t.control().layout().half.payload_blocks(scope.seq, payload);
         let last = self.used[blocks.clone()].iter().fold(line, |last, &used| last.max(used));
         self.await_done(last, t, scope)?;
         self.used[blocks].fill(scope.seq);

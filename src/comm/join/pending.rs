@@ -285,7 +285,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let e = join::init_rank(2, &id, 0, &Config::default()).unwrap_err();
-                assert!(e.message.contains("rank 1 (PID ") && e.message.contains("rank 9 is not in"), "{e}");
+                assert!(
+                    e.message.contains("rank 1 (PID ") && e.message.contains("rank 9 is out of range"),
+                    "{e}"
+                );
             });
             crate::comm::group_start().unwrap();
             crate::comm::init_rank(2, &id, 1, &Config::default()).unwrap();

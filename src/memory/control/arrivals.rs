@@ -26,32 +26,48 @@ pub const BEHIND: usize = 512;
 /// Bytes of a block of payloads: 1 KiB, and so much more that slots do not all begin at the same place of a page.
 pub const BLOCK: usize = 1152;
 
-/// The blocks of a payload's slot, and how many such slots of a half are used in turn. `half`: its blocks.
-#[inline]
-fn slots(bytes: usize, half: usize) -> (usize, usize) {
-    let slot = bytes.next_power_of_two().div_ceil(1024);
-    (slot, (DEPTH / 2).min(half / slot))
+/// Payloads of up to this size have two slots in a half of [few](PayloadHalf::few).
+const FEW: usize = 2 << 10;
+
+/// A half of a rank's payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadHalf {
+    /// Its blocks.
+    pub blocks: usize,
+    /// Small payloads use two of its slots only: where lines that a peer has read are slow to write, those that stay in the first-level
+    /// caches are not (docs/decisions/0075).
+    pub few: bool,
+}
+
+impl PayloadHalf {
+    /// The blocks of a payload's slot, and how many such slots are used in turn.
+    #[inline]
+    fn slots(self, bytes: usize) -> (usize, usize) {
+        let slot = bytes.next_power_of_two().div_ceil(1024);
+        let most = if self.few && bytes <= FEW { 2 } else { DEPTH / 2 };
+        (slot, most.min(self.blocks / slot))
+    }
+
+    /// Returns the blocks that the payload of call `seq` takes up, if it does not lie behind the arrival line.
+    #[inline]
+    pub fn payload_blocks(self, seq: u64, bytes: usize) -> Range<usize> {
+        let (slot, used) = self.slots(bytes);
+        let first = seq as usize % 2 * self.blocks + seq as usize / 2 % used * slot;
+        first..first + slot
+    }
+
+    /// Returns how many blocks at the beginning of each half calls of this size use.
+    #[inline]
+    pub fn used(self, bytes: usize) -> usize {
+        let (slot, used) = self.slots(bytes);
+        slot * used
+    }
 }
 
 /// Returns the largest payload of an arrival.
 #[inline]
 pub fn largest_payload(nranks: usize) -> usize {
     half(nranks) * 1024
-}
-
-/// Returns the blocks that the payload of call `seq` takes up, if it does not lie behind the arrival line. `half`: blocks of a half.
-#[inline]
-pub fn payload_blocks(seq: u64, bytes: usize, half: usize) -> Range<usize> {
-    let (slot, used) = slots(bytes, half);
-    let first = seq as usize % 2 * half + seq as usize / 2 % used * slot;
-    first..first + slot
-}
-
-/// Returns how many blocks at the beginning of each half calls of this size use.
-#[inline]
-pub fn used_of_half(bytes: usize, half: usize) -> usize {
-    let (slot, used) = slots(bytes, half);
-    slot * used
 }
 
 /// Returns the arrival lines of a rank, a power of two. Two ranks have a core each, most often, and gain nothing by more lines than
@@ -80,21 +96,24 @@ mod tests {
 
     #[test]
     fn payloads_of_one_size_are_apart_for_four_calls_or_more() {
-        let halves = SIZES.iter().flat_map(|&bytes| [(bytes, half(2)), (bytes, half(64))]);
-        for (bytes, half) in halves.filter(|(bytes, half)| *bytes <= half / 2 * 1024) {
-            let used = 2 * used_of_half(bytes, half) / payload_blocks(0, bytes, half).len();
+        let halves = |&bytes| {
+            [(2, true), (2, false), (64, false)].map(|(n, few)| (bytes, PayloadHalf { blocks: half(n), few }))
+        };
+        let all = SIZES.iter().flat_map(halves);
+        for (bytes, half) in all.filter(|(bytes, half)| *bytes <= half.blocks / 2 * 1024) {
+            let used = 2 * half.used(bytes) / half.payload_blocks(0, bytes).len();
             let mut blocks: Vec<usize> = Vec::new();
             for seq in 1000..1000 + used as u64 {
-                let place = payload_blocks(seq, bytes, half);
-                assert!(place.len() * BLOCK >= bytes && place.start % half + place.len() <= half);
-                assert!(place.start % half + place.len() <= used_of_half(bytes, half));
+                let place = half.payload_blocks(seq, bytes);
+                let end = place.start % half.blocks + place.len();
+                assert!(place.len() * BLOCK >= bytes && end <= half.blocks && end <= half.used(bytes));
                 blocks.extend(place);
             }
             let all = blocks.len();
             blocks.sort_unstable();
             blocks.dedup();
             assert_eq!(blocks.len(), all, "{bytes} bytes");
-            assert!(half <= LARGEST_HALF && (4..=DEPTH).contains(&used));
+            assert!(half.blocks <= LARGEST_HALF && (4..=DEPTH).contains(&used));
         }
     }
 
@@ -102,7 +121,8 @@ mod tests {
     fn payloads_of_two_calls_in_a_row_are_apart() {
         for seq in 0..100 {
             for (one, other) in SIZES.iter().flat_map(|one| SIZES.map(|other| (*one, other))) {
-                let (one, other) = (payload_blocks(seq, one, 32), payload_blocks(seq + 1, other, 32));
+                let half = PayloadHalf { blocks: 32, few: seq % 3 == 0 };
+                let (one, other) = (half.payload_blocks(seq, one), half.payload_blocks(seq + 1, other));
                 assert!(one.end <= other.start || other.end <= one.start);
             }
         }

@@ -1,6 +1,6 @@
 //! Where everything lies in a control segment.
 
-use super::arrivals::{BEHIND, BLOCK, depth, half};
+use super::arrivals::{BEHIND, BLOCK, PayloadHalf, depth, half};
 use super::call_counters::CallCounters;
 use super::{Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
 use crate::sync::doorbell::Doorbell;
@@ -18,8 +18,8 @@ pub struct Layout {
     pub(super) arrival: usize,
     /// Arrival lines of a rank.
     pub depth: usize,
-    /// Blocks of a half of a rank's payloads.
-    pub half: usize,
+    /// A half of a rank's payloads.
+    pub half: PayloadHalf,
     pub(super) payloads_at: usize,
     pub(super) pair: usize,
     pub(super) staging_at: usize,
@@ -54,14 +54,14 @@ impl Layout {
         let doorbell = take(n * size_of::<Doorbell>(), 64);
         let counters = take(n * size_of::<CallCounters>(), 128);
         let pair = take(n * n * size_of::<Pair>(), 64);
-        let (depth, half) = (depth(n), half(n));
+        let rotates = staging >= ROTATED;
+        let (depth, half) = (depth(n), PayloadHalf { blocks: half(n), few: rotates && n == 2 });
         let arrival = take(n * depth * ARRIVAL, 4096);
-        let payloads_at = take(n * 2 * half * BLOCK, 4096);
+        let payloads_at = take(n * 2 * half.blocks * BLOCK, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let pieces_at = rings_at + n * n * (Self::RING + signals::PAGE);
-        let rotates = n <= 4 && staging >= ROTATED;
-        let pieces = if rotates { ROTATED } else { 0 };
+        let pieces = if rotates && n <= 4 { ROTATED } else { 0 };
         let total = pieces_at + n * n * pieces;
         Layout {
             nranks: n,
@@ -116,7 +116,7 @@ impl Layout {
     }
     /// The range of a rank's payloads that do not lie behind its arrival lines.
     pub fn payloads_of(&self, rank: u32) -> (usize, usize) {
-        (self.payloads(rank), 2 * self.half * BLOCK)
+        (self.payloads(rank), 2 * self.half.blocks * BLOCK)
     }
     /// Where bytes begin that ranks write for others to read and that no line describes: payloads, then staging memory up to
     /// [`reserved`](Self::reserved).
@@ -137,7 +137,7 @@ impl Layout {
     }
     /// Where a rank's payloads begin.
     pub(super) fn payloads(&self, rank: u32) -> usize {
-        self.payloads_at + rank as usize * 2 * self.half * BLOCK
+        self.payloads_at + rank as usize * 2 * self.half.blocks * BLOCK
     }
     /// Ranks.
     pub fn nranks(&self) -> u32 {

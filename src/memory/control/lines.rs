@@ -1,6 +1,6 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
-use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload, payload_blocks};
+use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload};
 use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
@@ -96,7 +96,7 @@ impl Lines {
         } else if bytes <= BEHIND {
             line + size_of::<Arrival>()
         } else {
-            self.layout.payloads(rank) + payload_blocks(seq, bytes, self.layout.half).start * BLOCK
+            self.layout.payloads(rank) + self.layout.half.payload_blocks(seq, bytes).start * BLOCK
         };
         self.segment.view(at, bytes).expect("within the layout")
     }

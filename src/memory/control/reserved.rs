@@ -1,7 +1,7 @@
 //! How much of a control segment is reserved for a rank: at first use, but for what the maker has reserved; and what can be given back.
 
 use super::Control;
-use super::arrivals::{BLOCK, used_of_half};
+use super::arrivals::BLOCK;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{remap, shm};
@@ -55,16 +55,16 @@ impl Control {
     /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
     #[inline]
     pub fn reserve_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        match self.reserved.payloads.load(Ordering::Relaxed) < used_of_half(bytes, self.layout.half) as u64 {
+        match self.reserved.payloads.load(Ordering::Relaxed) < self.layout.half.used(bytes) as u64 {
             true => self.reserve_own_payloads(rank, bytes),
             false => Ok(()),
         }
     }
     #[cold]
     fn reserve_own_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        let (first, blocks) = (self.layout.payloads(rank), used_of_half(bytes, self.layout.half));
+        let (first, blocks) = (self.layout.payloads(rank), self.layout.half.used(bytes));
         self.reserve(first, blocks * BLOCK)?;
-        self.reserve(first + self.layout.half * BLOCK, blocks * BLOCK)?;
+        self.reserve(first + self.layout.half.blocks * BLOCK, blocks * BLOCK)?;
         self.reserved.payloads.store(blocks as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Control {
             some => some as usize,
         };
         let arrivals = all_or(&self.reserved.arrivals, self.layout.depth) * self.layout.arrivals_of_a_call();
-        let payloads = all_or(&self.reserved.payloads, self.layout.half) * 2 * BLOCK;
+        let payloads = all_or(&self.reserved.payloads, self.layout.half.blocks) * 2 * BLOCK;
         (self.layout.head() + arrivals) / self.layout.nranks
             + payloads
             + self.reserved.rings.load(Ordering::Relaxed) as usize
