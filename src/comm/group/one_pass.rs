@@ -25,6 +25,8 @@ use std::ops::Range;
 
 /// The most ranks.
 pub(in crate::comm) const MOST_RANKS: usize = 16;
+/// The most bytes of all vectors together. Of more, threads of each rank's own (docs/decisions/0026) move as much or more.
+const MOST_BYTES: usize = 1 << 20;
 /// Bytes of a piece of a vector that a thread takes, and the most pieces of a thread's share.
 const PIECE: usize = 32 << 10;
 const MOST_PIECES: usize = 16;
@@ -39,16 +41,15 @@ struct RankCall {
     buffers: [Payload<'static>; 2],
 }
 
-/// Makes the calls in one pass. `most`: the bytes of all vectors together. Returns false if it has done nothing.
+/// Makes the calls in one pass. Returns false if it has done nothing.
 pub(in crate::comm) fn make<'c>(
     calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
     entry: Entry,
-    most: usize,
 ) -> bool {
     match calls.len() {
-        2 => try_make::<2>(calls, entry, most),
-        3..=4 => try_make::<4>(calls, entry, most),
-        5..=MOST_RANKS => try_make::<MOST_RANKS>(calls, entry, most),
+        2 => try_make::<2>(calls, entry),
+        3..=4 => try_make::<4>(calls, entry),
+        5..=MOST_RANKS => try_make::<MOST_RANKS>(calls, entry),
         _ => None,
     }
     .is_some()
@@ -69,6 +70,7 @@ pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
     };
     let is_its_own = |(i, call): (usize, &Queued)| calls[..i].iter().all(|other| other.comm() != call.comm());
     (2..=MOST_RANKS).contains(&calls.len())
+        && like.bytes().saturating_mul(calls.len()) <= MOST_BYTES
         && calls.len() == first.transport.nranks() as usize
         && calls.iter().all(is_one)
         && calls.iter().enumerate().all(is_its_own)
@@ -77,7 +79,6 @@ pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
 fn try_make<'c, const N: usize>(
     calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
     entry: Entry,
-    most: usize,
 ) -> Option<()> {
     let n = calls.len();
     let mut ranks: [Option<RankCall>; N] = std::array::from_fn(|_| None);
@@ -89,7 +90,7 @@ fn try_make<'c, const N: usize>(
         let inside = registry::go_inside_if_free(comm, entry)?;
         let c = inside.get()?;
         let (buffers, _) = c.like_the_last(call)?;
-        if c.nranks() as usize != n || buffers[0].bytes().saturating_mul(n) > most {
+        if c.nranks() as usize != n || buffers[0].bytes().saturating_mul(n) > MOST_BYTES {
             return None;
         }
         let place = ranks.get_mut(c.rank() as usize).filter(|place| place.is_none())?;

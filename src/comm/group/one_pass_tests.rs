@@ -148,7 +148,7 @@ fn ranks_that_disagree_or_share_memory_or_are_not_all_there_take_the_usual_way()
 
 #[test]
 fn a_group_on_streams_waits_for_what_is_queued_before_it_on_any_of_them() {
-    const COUNT: usize = 300_000;
+    const COUNT: usize = 100_000;
     let comms = comm::init_all(2).unwrap();
     let streams = [0; 2].map(|_| stream_create().unwrap());
     let mut buffers = Buffers::new(2, COUNT * 4);
@@ -189,9 +189,9 @@ fn a_group_on_streams_waits_for_what_is_queued_before_it_on_any_of_them() {
 fn an_abort_before_the_turn_of_a_group_on_streams_ends_it() {
     let comms = comm::init_all(2).unwrap();
     let streams = [0; 2].map(|_| stream_create().unwrap());
-    let mut buffers = Buffers::new(2, 4 << 20);
+    let mut buffers = Buffers::new(2, 256 << 10);
     let calls: Vec<_> = (0..2)
-        .map(|rank| all_reduce(buffers.of(rank, true), 1 << 20, DataType::Uint32, RedOp::Sum))
+        .map(|rank| all_reduce(buffers.of(rank, true), 64 << 10, DataType::Uint32, RedOp::Sum))
         .collect();
     by_threads(&comms, &calls);
     let (let_go, held) = mpsc::channel::<()>();

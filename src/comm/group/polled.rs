@@ -61,9 +61,6 @@ enum Stage {
 /// The sleep of a thread that polls several communicators, of which it hears only one's bell.
 pub(super) const SHORT_NAP: Duration = Duration::from_micros(200);
 
-/// The most bytes of all vectors that are made in one pass: nothing can end it before its own end.
-const MOST_IN_ONE_PASS: usize = 1 << 30;
-
 impl PolledBatch {
     pub(super) fn new(shares: Vec<Share>, grouped: bool, entry: Entry) -> PolledBatch {
         let shares = shares.into_iter();
@@ -83,8 +80,7 @@ impl PolledBatch {
 
     /// Makes the calls in one pass, where they are all ranks' and none has begun. Returns false if nothing was done.
     pub(super) fn make_in_one_pass(&mut self) -> bool {
-        let is_made =
-            one_pass::make(self.shares.iter().map(PolledShare::only_call), self.entry, MOST_IN_ONE_PASS);
+        let is_made = one_pass::make(self.shares.iter().map(PolledShare::only_call), self.entry);
         if is_made {
             self.shares.iter_mut().for_each(|share| share.stage = Stage::Over);
         }

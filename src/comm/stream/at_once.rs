@@ -45,8 +45,6 @@ const MOST_OF_GROUP: usize = 16;
 /// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in the time of two
 /// threads, which pass them from core to core (docs/decisions/0036).
 const MOST_AT_A_GROUPS_END: u64 = 128 << 10;
-/// The same where they are made in one pass, whose time is that of copies.
-const MOST_IN_ONE_PASS: usize = 1 << 20;
 /// Rounds over the calls of a group, beside two for each.
 const ROUNDS: usize = 8;
 
@@ -137,7 +135,7 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     if tasks[..calls.len()].iter().any(Option::is_none) {
         return;
     }
-    if one_pass::make(collectives(calls), Entry::Caller, MOST_IN_ONE_PASS) {
+    if one_pass::make(collectives(calls), Entry::Caller) {
         calls.clear();
         return;
     }
