@@ -46,8 +46,6 @@ mod penny;
 mod pools;
 mod properties;
 mod real;
-#[path = "../../nccl/src/sentence.rs"]
-mod sentence;
 mod shared;
 mod stream;
 mod stream_table;

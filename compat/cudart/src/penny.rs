@@ -2,10 +2,10 @@
 
 use std::ffi::{CStr, c_void};
 
-use penny_sys as sys;
+use penny_sys::{self as sys, sentence};
 
+use crate::codes;
 use crate::guard::{Fault, Result, fault};
-use crate::{codes, sentence};
 
 /// A stream of Penny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

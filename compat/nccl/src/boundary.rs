@@ -12,8 +12,9 @@
 
 use crate::debug::{self, Level};
 use crate::types::*;
-use crate::{sentence, version};
+use crate::version;
 use penny_sys as penny;
+use penny_sys::sentence;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};

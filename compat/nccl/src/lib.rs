@@ -32,7 +32,6 @@ mod members;
 mod memory;
 mod parameters;
 mod records;
-mod sentence;
 mod types;
 mod version;
 mod windows;

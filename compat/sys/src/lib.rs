@@ -12,6 +12,8 @@
     clippy::unnecessary_cast
 )]
 
+pub mod sentence;
+
 include!(concat!(env!("OUT_DIR"), "/declarations.rs"));
 
 impl pennyConfig_t {

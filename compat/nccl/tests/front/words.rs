@@ -1,11 +1,11 @@
 //! The parts of the library that only turn words into others.
 
-// Each file is a module of the library; here some of its items are unused.
+// Each file is a module of the library or of penny-sys; here some of its items are unused.
 #[allow(dead_code, missing_docs)]
 #[path = "../../src/algo.rs"]
 mod algo;
 #[allow(missing_docs)]
-#[path = "../../src/sentence.rs"]
+#[path = "../../../sys/src/sentence.rs"]
 mod sentence;
 
 #[test]

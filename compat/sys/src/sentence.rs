@@ -1,7 +1,6 @@
 //! Sentences of Penny in the words of NCCL and of CUDA: the program knows functions, results and constants by their names there.
-#![allow(dead_code, reason = "libnccl.so.2 and libcudart.so.12 use a part each")]
 
-/// Every function that this library exports, with the version of NCCL that brought it.
+/// Every function that libnccl.so.2 exports, with the version of NCCL that brought it.
 const FUNCTIONS: &str = include_str!("../symbols.txt");
 
 /// Other names that NCCL has with its own prefix in the place of Penny's.
