@@ -217,21 +217,14 @@ impl Timing {
     /// runs in, if it has one.
     pub fn divide(parts: &[Option<&Timing>]) -> Result<Vec<Part>> {
         let participants: Vec<_> = parts.iter().map(|timing| timing.and_then(Timing::participant)).collect();
-        let mut all: Vec<Part> = parts.iter().map(|_| Part { activity: None, alone: true }).collect();
-        for (at, participant) in participants.iter().enumerate() {
-            let Some(participant) = participant else { continue };
-            let is_same = |&i: &usize| participants[i].is_some_and(|other| Arc::ptr_eq(other, participant));
-            let of_participant: Vec<usize> = (0..participants.len()).filter(is_same).collect();
-            if of_participant[0] != at {
-                continue;
-            }
-            let alone = of_participant.len() == 1;
-            let activities = Activity::several(participant, of_participant.len() as u32)?;
-            for (&i, activity) in of_participant.iter().zip(activities) {
-                all[i] = Part { activity: Some(activity), alone };
-            }
-        }
-        Ok(all)
+        let declared: Vec<&Arc<Participant>> = participants.iter().copied().flatten().collect();
+        let mut activities = Activity::several(&declared)?.into_iter();
+        let part = |participant: Option<&Arc<Participant>>| {
+            let is_same = |other: &&&Arc<Participant>| participant.is_some_and(|own| Arc::ptr_eq(own, other));
+            let alone = declared.iter().filter(is_same).count() <= 1;
+            Part { activity: participant.and_then(|_| activities.next()), alone }
+        };
+        Ok(participants.iter().copied().map(part).collect())
     }
 }
 

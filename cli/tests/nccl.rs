@@ -147,6 +147,22 @@ fn a_benchmark_of_nccl_on_two_hosts_tells_what_the_simulator_tells() {
     }
 }
 
+/// Ranks on two nodes are done at different times, and the thread that asks their streams acts all the while.
+#[test]
+fn one_thread_asks_the_streams_of_ranks_that_are_done_one_after_the_other() {
+    let dir = installed();
+    let (lib, program) = (dir.path().join("lib"), dir.path().join("gather"));
+    std::fs::copy(library::dir_with_compat().join("libpenny_time.so"), lib.join("libpenny_time.so")).unwrap();
+    compile("nccl_gather.c", &lib, &["-lnccl", "-lcudart"], &program);
+    let mut command = Command::new(dir.path().join("bin/penny"));
+    command.args(["run", "-n", "1", "--timeout", "60", "--fabric", FABRIC, "--virtual-time", "--nccl"]);
+    // No rank is ever taken for one that is away.
+    command.env("PENNY_FABRIC_GRACE", "0").env("PENNY_DEVICES", "9").arg(program).args(["9", "1000"]);
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out == "gathered\n", "{out}{err}");
+}
+
 #[test]
 fn where_the_libraries_are_missing_the_refusal_says_how_to_build_them() {
     let dir = folder();

@@ -5,7 +5,7 @@
 //!     PRESENT --a waiter, after the grace period--> AWAY         the thread that makes the change counts it out
 //!     PRESENT --a waiter of its process, by the kernel's word--> BLOCKED          (`bystanders.rs`)
 //!     AWAY, BLOCKED --call--> INSIDE                             and its thread, when it calls, in again
-//!     INSIDE --its thread lends it--> LENT --the last activity ends--> PRESENT                (`threads.rs`)
+//!     INSIDE --its thread lends it--> LENT --the last activity of all ends--> PRESENT         (`threads.rs`)
 //!     PRESENT --its thread ends--> LEAVING --the kernel has let go of it--> NOBODY
 //! ```
 //!

@@ -343,11 +343,23 @@ fn who_looked_at_a_thread_before_it_lent_its_presence_does_not_count_it_again() 
     let first = Arc::new(participants("dgx-h100", 2, 0).swap_remove(0));
     let running = || first.clock_segment().header().running.load(Ordering::Acquire);
     let line = || &first.clock_segment().threads(0)[0];
-    let activities = Activity::several(&first, 2).unwrap();
+    let activities = Activity::several(&[&first, &first]).unwrap();
     let before = running();
     assert_eq!(line().now(), LENT);
     first.count_unblocked(line());
     assert_eq!((line().now(), running()), (LENT, before));
     drop(activities);
     assert_eq!((line().now(), running()), (PRESENT, before - 1), "it counts, and its two activities do not");
+}
+
+#[test]
+fn a_thread_that_waits_for_parts_of_several_ranks_counts_for_none_before_all_have_ended() {
+    let ranks: Vec<_> = participants("dgx-h100", 2, 0).into_iter().map(Arc::new).collect();
+    let states = || [0, 1].map(|place| ranks[0].clock_segment().threads(place)[0].now());
+    let [first, second] =
+        Activity::several(&[&ranks[0], &ranks[1]]).unwrap().try_into().ok().expect("two activities");
+    drop(first);
+    assert_eq!(states(), [LENT; 2]);
+    drop(second);
+    assert_eq!(states(), [PRESENT; 2]);
 }

@@ -248,52 +248,59 @@ impl Participant {
 }
 
 /// Work that several threads do at once for a thread that waits for all of them: each part is an activity with its own
-/// presence.
+/// presence. The thread may call for several ranks, and goes on with none of them before all parts have ended.
 struct Errand {
-    participant: Arc<Participant>,
-    /// The presence of the thread that waits, and that thread.
-    line: u32,
-    tid: u32,
+    /// The presence of the thread that waits at each rank that has a part, and the thread.
+    lent: Vec<(Arc<Participant>, u32, u32)>,
     left: AtomicU32,
 }
 
 /// One part of an errand; it ends when it is dropped.
 pub struct Activity {
     errand: Arc<Errand>,
+    participant: Arc<Participant>,
     line: u32,
 }
 
 impl Activity {
-    /// Makes activities for the calling thread, which waits until all of them have ended.
-    pub fn several(participant: &Arc<Participant>, count: u32) -> Result<Vec<Activity>> {
-        let line = participant.presence()?;
-        let mut all = Vec::new();
-        {
-            let _desk = participant.local_threads.lock();
-            for _ in 0..count {
-                match participant.new_line(PARKED) {
-                    Ok(line) => all.push(line),
-                    Err(e) => {
-                        all.into_iter().for_each(|line| participant.end_line(line));
-                        return Err(e);
-                    }
+    /// Makes one activity for each of these, of which some may be the same, for the calling thread, which waits until all have ended.
+    pub fn several(participants: &[&Arc<Participant>]) -> Result<Vec<Activity>> {
+        let mut lent: Vec<(Arc<Participant>, u32, u32)> = Vec::new();
+        let mut lines = Vec::new();
+        let mut begin = || {
+            for &participant in participants {
+                if !lent.iter().any(|(other, ..)| Arc::ptr_eq(other, participant)) {
+                    lent.push((participant.clone(), participant.presence()?, PARKED));
                 }
+                let _desk = participant.local_threads.lock();
+                lines.push(participant.new_line(PARKED)?);
             }
+            Ok(())
+        };
+        if let Err(e) = begin() {
+            participants.iter().zip(lines).for_each(|(participant, line)| participant.end_line(line));
+            return Err(e);
         }
-        let own = &participant.clock_segment().all_threads(participant.place())[line as usize];
-        let tid = own.tid.swap(PARKED, Ordering::AcqRel);
-        participant.go_in(line, None);
-        // A look at this thread from before must not take the line for one that it has counted out.
-        own.presence.store(LENT, Ordering::Release);
-        participant.rest();
-        let errand =
-            Arc::new(Errand { participant: participant.clone(), line, tid, left: AtomicU32::new(count) });
-        Ok(all.into_iter().map(|line| Activity { errand: errand.clone(), line }).collect())
+        for (participant, line, tid) in &mut lent {
+            let own = &participant.clock_segment().all_threads(participant.place())[*line as usize];
+            *tid = own.tid.swap(PARKED, Ordering::AcqRel);
+            participant.go_in(*line, None);
+            // A look at this thread from before must not take the line for one that it has counted out.
+            own.presence.store(LENT, Ordering::Release);
+            participant.rest();
+        }
+        let errand = Arc::new(Errand { lent, left: AtomicU32::new(lines.len() as u32) });
+        let activity = |(&participant, line)| Activity {
+            errand: errand.clone(),
+            participant: Arc::clone(participant),
+            line,
+        };
+        Ok(participants.iter().zip(lines).map(activity).collect())
     }
 
     /// Its rank's clock.
     pub fn clock_ps(&self) -> u64 {
-        self.errand.participant.clock_ps()
+        self.participant.clock_ps()
     }
 
     /// Runs its part on the calling thread.
@@ -305,7 +312,7 @@ impl Activity {
                 become_strange(self.0);
             }
         }
-        let participant = &self.errand.participant;
+        let participant = &self.participant;
         let _ = HELD.try_with(|held| held.borrow_mut().borrowed.push((participant.number, self.line)));
         let job = participant.process_ranks.number;
         become_known(job);
@@ -316,16 +323,18 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        let Errand { participant, line, tid, left } = &*self.errand;
+        let Errand { lent, left } = &*self.errand;
         if left.fetch_sub(1, Ordering::AcqRel) == 1 {
             // The thread that waited goes on, and counts before the last activity does not.
-            let own = &participant.clock_segment().all_threads(participant.place())[*line as usize];
-            own.since_ns.store(clock::now_ns(), Ordering::Relaxed);
-            participant.count_again(own, LENT);
-            own.tid.store(*tid, Ordering::Release);
+            for (participant, line, tid) in lent {
+                let own = &participant.clock_segment().all_threads(participant.place())[*line as usize];
+                own.since_ns.store(clock::now_ns(), Ordering::Relaxed);
+                participant.count_again(own, LENT);
+                own.tid.store(*tid, Ordering::Release);
+            }
         }
-        participant.look_at_woken();
-        participant.end_line(self.line);
+        self.participant.look_at_woken();
+        self.participant.end_line(self.line);
     }
 }
 
