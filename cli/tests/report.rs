@@ -58,6 +58,6 @@ fn what_is_no_result_is_refused_with_its_name() {
         assert!(!refused.status.success() && said.contains("x.json") && said.contains(why), "{said}");
     }
     let missing = penny("report y.json", at);
-    assert!(String::from_utf8(missing.stderr).unwrap().contains("y.json: No such file"));
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("y.json: cannot be read: No such file"));
     assert!(!at.join("report.html").exists(), "nothing is left");
 }
