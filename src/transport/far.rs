@@ -296,14 +296,11 @@ impl FarRanks {
                 }
             }
             Body::Shrink { words, endpoint } => self.shrink_frame(from, words, endpoint),
-            Body::News(News { disagreement, cause, dead, ending }) => {
+            Body::News(News { disagreement, cause, ending }) => {
                 let header = self.near.header();
                 header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
                 if cause != 0 {
                     let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
-                }
-                if let Some(dead) = dead.filter(|&dead| (dead as usize) < self.far.len()) {
-                    self.hear_of_death(dead);
                 }
                 if let Some(ending) = ending {
                     let word = &header.ended_by;
@@ -313,18 +310,6 @@ impl FarRanks {
             Body::Access(access) => return self.access(from, access),
         }
         Ok(())
-    }
-
-    /// A far rank tells of the first death that it knows.
-    fn hear_of_death(&self, dead: Rank) {
-        let lines = if self.has(dead) { &self.mirror } else { &**self.near };
-        if self.has(dead) {
-            lines.life(dead).node.mark_dead();
-        }
-        let first = &self.near.header().first_dead;
-        if first.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.near.note_dead_in_family(lines.life(dead).pid.load(Ordering::Relaxed));
-        }
     }
 }
 
@@ -380,8 +365,6 @@ impl Transport {
     /// A far rank's process has ended, as something else than the link tells.
     pub fn note_far_death(&self, rank: Rank) {
         let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
-        // Its last words may tell of a death before its own.
-        self.poll_far();
         far.mirror.life(rank).node.mark_dead();
         self.ring_all();
         self.wake_own();

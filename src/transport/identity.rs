@@ -87,8 +87,6 @@ pub(super) struct Identities {
     next: AtomicU64,
     /// The rank that this rank has last found guilty.
     cause: AtomicU64,
-    /// This rank has told far ranks of the first death.
-    has_told_death: AtomicBool,
 }
 
 /// A rank or a foreign process that others fail because of, in a word: bits 0..16 hold 1 + the rank, or 0 for a process
@@ -259,17 +257,6 @@ impl Transport {
         let word = &self.control.header().cause;
         let _ = word.compare_exchange(0, cause.0, Ordering::AcqRel, Ordering::Acquire);
         self.send_news(News { cause: cause.0, ..News::default() });
-    }
-
-    /// Tells all far ranks, once, of the first death that this rank knows of. What it posts because of that comes later: a far rank hears
-    /// of the death before it hears of another call to which this rank goes on, and also where the server ends first.
-    #[cold]
-    pub(super) fn tell_death(&self, dead: Rank) {
-        let has_told = &self.identities.has_told_death;
-        if self.has_far() && !has_told.load(Ordering::Relaxed) {
-            self.send_news(News { dead: Some(dead), ..News::default() });
-            has_told.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Returns the cause of the first rank that gave up, as text to be added to a sentence about that rank.

@@ -282,14 +282,12 @@ impl Ending {
 }
 
 /// What a rank tells all others by the header. Words that are 0 tell nothing.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default)]
 pub struct News {
     /// A call in which ranks disagree.
     pub disagreement: u64,
     /// The rank or process because of which the rank gives up.
     pub cause: u64,
-    /// The first rank whose death the rank knows of.
-    pub dead: Option<Rank>,
     /// The rank has ended the calls on the communicator.
     pub ending: Option<Ending>,
 }

@@ -152,14 +152,8 @@ impl Transport {
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
     ///
     /// The first rank to notice a death notes it for all, in this communicator and in those that share its file: survivors may
-    /// die next, before they could mark themselves as having given up. Each tells those of other hosts.
+    /// die next, before they could mark themselves as having given up.
     pub fn first_dead(&self) -> Option<Rank> {
-        let dead = self.note_first_dead()?;
-        self.tell_death(dead);
-        Some(dead)
-    }
-
-    fn note_first_dead(&self) -> Option<Rank> {
         let noted = &self.control.header().first_dead;
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);
@@ -313,34 +307,7 @@ pub fn seconds(ns: u64) -> String {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::transport::arrival::Offer;
     use crate::transport::in_process::{Delivery, transports};
-
-    #[test]
-    fn a_survivor_tells_far_ranks_of_a_death_before_the_call_to_which_it_goes_on() {
-        // Ranks 0 and 1 are of one host. Nobody else tells rank 2 of the death.
-        let (ranks, _network) = transports(&[0, 0, 1], Delivery::InOrder, 60_000);
-        let call = |args| Scope::new(1, [args, 0], 0, None);
-        ranks[2].arrive(&call(4), &Offer::default(), 0);
-        ranks[0].control.life(1).node.mark_dead();
-        let told = ranks[0].check_hope().unwrap_err();
-        assert!(told.message.contains("rank 1 (pid"), "{told}");
-        ranks[0].arrive(&call(5), &Offer::default(), 0);
-        let told = ranks[2].meet(0, &mut call(4)).unwrap_err();
-        assert!(told.message.contains("rank 1 (pid") && told.message.contains("died"), "{told}");
-    }
-
-    #[test]
-    fn a_rank_that_waits_for_a_dead_far_rank_alone_hears_of_the_death_by_the_last_words_of_another() {
-        let (ranks, network) = transports(&[0, 0, 1], Delivery::InOrder, 60_000);
-        ranks[0].control.life(1).node.mark_dead();
-        ranks[0].check_hope().unwrap_err();
-        // The server was a thread of rank 0's process.
-        ranks[2].note_far_death(0);
-        network.kill(0);
-        let told = ranks[2].watch_ranks(1..2).unwrap_err();
-        assert!(told.message.contains("rank 1 (pid") && told.message.contains("died"), "{told}");
-    }
 
     #[test]
     fn a_death_that_another_communicator_of_the_file_noticed_is_named_before_the_abort_that_followed() {

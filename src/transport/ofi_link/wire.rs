@@ -150,9 +150,8 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 let both = u64::from(line.pid) | u64::from(line.state) << 32;
                 add(LIFE, number, &[both, line.start, line.failed_seq], none);
             }
-            Body::News(News { disagreement, cause, dead, ending }) => {
-                let dead = u64::from(dead.map_or(0, |rank| rank + 1));
-                add(NEWS, number, &[disagreement, cause, ending_code(ending) | dead << 32], none);
+            Body::News(News { disagreement, cause, ending }) => {
+                add(NEWS, number, &[disagreement, cause, ending_code(ending)], none);
             }
             Body::Shrink { words, endpoint } => add(SHRINK, number, &words, endpoint),
             Body::Access(access) => match access {
@@ -226,8 +225,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         NEWS => Body::News(News {
             disagreement: own[0],
             cause: own[1],
-            dead: ((own[2] >> 32) as u32).checked_sub(1),
-            ending: match own[2] as u32 {
+            ending: match own[2] {
                 0 => None,
                 1 => Some(Ending::Aborted),
                 2 => Some(Ending::Revoked),
@@ -290,7 +288,7 @@ mod tests {
                 }
                 Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
-                Body::News(n) => format!("{number} news {n:?}"),
+                Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
                 Body::Access(access) => format!("{number} {}", access_text(access)),
                 Body::Shrink { words: own, endpoint } => {
                     format!("{number} shrink {own:?} {:?}", copied(endpoint))
@@ -329,7 +327,6 @@ mod tests {
         let mut payload = [5u64, 6, 7];
         let payload = Payload::from(&mut payload[..]).part(0, 21);
         let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9 };
-        let news = News { disagreement: 1, cause: 2, dead: Some(3), ending: Some(Ending::Revoked) };
         let change = Change { op: AtomicOp::Xor, value: 8, expected: 9 };
         let change = FarAccess::Change { at: 7, wide: true, change, ticket: 10, more: false };
         let ask = FarAccess::Ask { of: 1, words: [2, 3, 4], bytes: payload, ticket: 5, more: false };
@@ -338,7 +335,7 @@ mod tests {
             Item::Line(1, Body::Counter(u64::MAX)),
             Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload }),
             Item::Line(3, Body::Life(life)),
-            Item::Line(4, Body::News(news)),
+            Item::Line(4, Body::News(News { disagreement: 1, cause: 2, ending: Some(Ending::Revoked) })),
             Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
             Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
             Item::Line(7, Body::Shrink { words: [3, 4], endpoint: payload }),
