@@ -34,7 +34,7 @@ use crate::sys::{fork, limits, shm};
 pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
-pub use layout::Layout;
+pub use layout::{Layout, place_bytes};
 use lines::Lines;
 #[cfg(any(test, feature = "internals"))]
 pub use observed::observed;

@@ -11,13 +11,12 @@
 
 use super::Transport;
 use crate::kernels::hints;
+use crate::memory::control::place_bytes;
 use crate::memory::view::Payload;
 use crate::types::Rank;
 
 /// Payloads that rotate are larger: up to here lines that stay in the first-level caches pass quicker.
 pub(super) const STAY: usize = 4 << 10;
-/// Bytes between two places, so that not all begin at the same place of a page.
-const APART: usize = 128;
 
 /// Places in each rank's staging memory, which are used in turn.
 #[derive(Clone, Copy)]
@@ -103,7 +102,7 @@ impl Transport {
         if bytes <= STAY || !self.rotates {
             return None;
         }
-        let places = self.places(bytes.next_multiple_of(APART) + APART);
+        let places = self.places(place_bytes(bytes));
         (places.bytes <= places.half).then_some(places)
     }
 

@@ -159,6 +159,7 @@ impl CommCore {
         Some(Entered { collective, input, output, in_place, scope, ended })
     }
 
+    /// Enters it: its state is returned in place, since a struct of it would go through memory.
     #[inline(always)]
     fn enter_like_the_last(
         &mut self,
@@ -183,6 +184,7 @@ impl CommCore {
         self.finish_directly(collective, [input, output], in_place, &mut scope, ended)
     }
 
+    /// Takes the peers' data, where entering has gone well.
     #[inline(always)]
     fn finish_directly<'a>(
         &mut self,

@@ -33,6 +33,13 @@ pub struct Layout {
 /// Bytes of an arrival line and of the payload behind it.
 pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
 
+/// Returns the bytes of a place in turn for `bytes` bytes: so much more that not all places begin at the same place of a page.
+#[inline]
+pub fn place_bytes(bytes: usize) -> usize {
+    const APART: usize = 128;
+    bytes.next_multiple_of(APART) + APART
+}
+
 /// Bytes through which ranks rotate: more than the second-level caches of two cores hold.
 const ROTATED: usize = 2 << 20;
 

@@ -4,7 +4,7 @@ use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload};
 use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
-    RECORDS, Record,
+    RECORDS, Record, place_bytes,
 };
 use crate::error::Result;
 use crate::memory::segment::{Segment, ShmSafe};
@@ -141,10 +141,8 @@ impl Lines {
     /// Returns the place in turn of that slot's payload: each slot has places of its own, one for each time round.
     #[inline]
     pub fn piece_in_turn(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
-        // Not all places begin at the same place of a page.
-        const APART: usize = 128;
         let (at, all) = self.layout.places_for_pieces(from, to);
-        let (of_slot, place) = (all / PAIR_SLOTS, bytes.next_multiple_of(APART) + APART);
+        let (of_slot, place) = (all / PAIR_SLOTS, place_bytes(bytes));
         let (laps, slot) = (index as usize / PAIR_SLOTS, index as usize % PAIR_SLOTS);
         self.segment
             .view(at + slot * of_slot + laps % (of_slot / place) * place, bytes)

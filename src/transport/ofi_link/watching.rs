@@ -86,7 +86,7 @@ impl Others {
         if now < self.next_look_ns {
             return Ok(());
         }
-        // Who computes answers by the attendant, which needs a descriptor.
+        // Where the provider has a descriptor each rank has an attendant, which answers while the rank computes; else silence says nothing.
         let all_answer = rails.descriptor().is_some();
         self.next_look_ns = now + LOOK.as_nanos() as u64;
         for to in 0..self.peers.len() as Rank {
