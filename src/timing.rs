@@ -142,6 +142,14 @@ impl Timing {
         }
     }
 
+    /// Completes the error of a failed wait by who is to blame for it on the machine.
+    pub fn blame(&self, error: Error) -> Error {
+        match &self.declared {
+            Some(declared) => declared.participant.blame(error),
+            None => error,
+        }
+    }
+
     /// Tells why a wait on the machine has to end.
     fn watch(&self) -> Result<()> {
         self.transport.check_abort().and_then(|()| self.transport.check_alarm())

@@ -252,6 +252,6 @@ impl CommCore {
         if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, scope, &ended) {
             self.keep_late_mismatch(mismatch);
         }
-        ended.inspect_err(|e| self.break_with(e))
+        ended.map_err(|e| self.fail_wait(e))
     }
 }

@@ -163,7 +163,7 @@ fn move_bytes(
     progress: &mut TransferProgress,
 ) -> Result<()> {
     let ended = transfers::run(&c.transport, &mut c.pairs, batch, progress);
-    ended.inspect_err(|e| c.break_with(e))?;
+    ended.map_err(|e| c.fail_wait(e))?;
     let mut received = batch.iter().filter(|x| !x.send);
     c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
 }

@@ -202,6 +202,7 @@ impl Participant {
         if error.code == Code::Timeout && !self.is_across_hosts() {
             texts.extend(self.suspicion());
         }
+        texts.retain(|text| !error.message.contains(text.as_str()));
         match texts.is_empty() {
             true => error,
             false => Error::new(error.code, format!("{}; {}", error.message, texts.join(", "))),
