@@ -38,10 +38,30 @@ fn after_a_kill_a_page_tells_what_each_rank_did_last() {
         "died                                       21 ",
         "21  broadcast(count 3, type int32, root 1): all\n",
         "22  all_reduce(count 8, type float, op max): ranks 0-2\n",
+        "  rank 0 to rank 1: 1 sent, 1 received\n",
         "died; abort this communicator",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
+}
+
+#[test]
+fn a_rank_that_waits_for_a_message_of_a_dead_one_tells_of_messages_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("messages");
+    compiler::program(&root().join("cli/tests/fixtures/dying_sender.c"), &program);
+
+    let told = folder.path().join("told");
+    let run = penny(&["run", "-n", "3", program.to_str().unwrap()], &[("PENNY_POST_MORTEM", &told)]);
+    assert_eq!(run.status.code(), Some(128 + 9), "{}", text(&run.stderr));
+    let page = penny(&["doctor", "--post-mortem", told.to_str().unwrap()], &[]);
+    let page = text(&page.stdout);
+    // Rank 1 has begun its receive of a fourth message; rank 2 has neither sent nor received.
+    let messages = page.split("\nmessages, those included that were under way\n").nth(1);
+    let messages = messages.unwrap_or_else(|| panic!("no messages: {page}"));
+    let ways = "  rank 0 to rank 1: 3 sent, 4 received\n  rank 1 to rank 0: 1 sent, 1 received\n";
+    assert!(messages.starts_with(&format!("{ways}\nwhat they said\n")), "{page}");
+    assert!(!page.contains("last calls"), "{page}");
 }
 
 #[test]
@@ -78,6 +98,17 @@ fn what_is_no_post_mortem_is_refused_with_its_name() {
         |path: &Path| text(&penny(&["doctor", "--post-mortem", path.to_str().unwrap()], &[]).stderr);
     assert!(refusal(&file).contains("x.json: No such file"));
     assert!(refusal(folder.path()).contains("PENNY_POST_MORTEM names it"));
-    std::fs::write(&file, "{\"ranks\":[]}").unwrap();
-    assert!(refusal(&file).contains("x.json: no file that a rank of Penny wrote"));
+    for (content, what) in [
+        ("{\"ranks\":[]}", "it has other contents"),
+        ("", "it is empty"),
+        ("{\"ranks\":[", "it ends too early"),
+        ("{\nranks", "line 2 is not JSON"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let said = refusal(&file);
+        let whole = format!(
+            "x.json: no rank of Penny wrote this file when it failed: {what}; name the folder of which"
+        );
+        assert!(said.contains(&whole), "{said}");
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use penny_ffi_tests::{compiler, root};
 use serde_json::Value;
 
 /// Two jobs of sixteen ranks at once would only wait for each other.
@@ -120,6 +121,28 @@ fn an_ordinary_job_has_a_line_a_rank_in_text_json_and_metrics() {
     let waits = parsed.samples.iter().filter(|sample| sample.metric == "penny_wait_seconds_total");
     assert_eq!(waits.count(), 2, "{metrics}");
     assert!(metrics.contains("rank=\"1\",collective=\"all_reduce\"} "), "{metrics}");
+}
+
+#[test]
+fn communicators_that_the_same_processes_have_made_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("two");
+    compiler::program(&root().join("cli/tests/fixtures/two_communicators.c"), &program);
+    let mut busy = Busy::start(&format!("run -n 2 {}", program.display()));
+    // A message ends after both communicators are there.
+    let screen = loop {
+        assert!(busy.0.try_wait().unwrap().is_none(), "the ranks ended before they were seen");
+        let screen = String::from_utf8(busy.top("--once").stdout).unwrap();
+        if screen.contains("messages: 0 sent, 1 received") {
+            break screen;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let headings: Vec<&str> =
+        screen.lines().filter_map(|line| line.split("  communicator ").nth(1)).collect();
+    assert!(headings.len() == 2 && headings[0].starts_with("1 of 2 of these processes"), "{screen}");
+    assert!(headings[1].starts_with("2 of 2 of these processes"), "{screen}");
+    assert!(screen.contains("  messages: 1 sent, 0 received"), "{screen}");
 }
 
 #[test]

@@ -158,7 +158,9 @@ pub struct Pair {
     pub refused: AtomicU64,
     /// The refusing side's arguments: type and count.
     pub refused_args: [AtomicU64; 2],
-    _rest: [AtomicU64; 4],
+    /// Messages that it has begun to send to the sender, and to receive from it.
+    pub begun: [AtomicU64; 2],
+    _rest: [AtomicU64; 2],
 }
 
 /// The head of a slot in a pair's ring. Written by the sender.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Ranks keep the arguments to their latest calls where others can look them up (`transport::agreement`), with their program
-//! counters and their states. That outlives them as long as a rank has the memory mapped. So nothing is recorded for this while all is well:
+//! counters, their states, and how many messages they have begun to send to each peer and to receive from it. That outlives them as long as a rank has the memory mapped. So nothing is recorded for this while all is well:
 //! the first error after which no call can succeed reads what is there.
 
 use super::Transport;
@@ -96,7 +96,7 @@ impl Transport {
             .map(|(number, call)| format!("{{\"number\":{number},\"call\":{}}}", quoted(call)))
             .collect();
         format!(
-            "{{\"rank\":{rank},\"pid\":{},\"host\":{},\"state\":{},\"process\":{},\"failed_in\":{},\"steps\":{},\"calls\":[{}]}}",
+            "{{\"rank\":{rank},\"pid\":{},\"host\":{},\"state\":{},\"process\":{},\"failed_in\":{},\"steps\":{},\"calls\":[{}],\"messages\":[{}]}}",
             self.pid(rank),
             quoted(host.trim_start_matches(" on ")),
             quoted(state),
@@ -104,7 +104,23 @@ impl Transport {
             life.failed_seq.load(Ordering::Relaxed),
             lines.progress(rank).counter.load(Ordering::Relaxed),
             calls.join(","),
+            self.messages_of(rank).join(","),
         )
+    }
+
+    /// Returns the messages that a rank has begun to send to each of its peers and to receive from it, as objects of JSON.
+    fn messages_of(&self, rank: Rank) -> Vec<String> {
+        let lines = self.lines(rank);
+        // Of many ranks each tells only of its own messages, and what its peers have counted of them.
+        let is_told = |peer: &Rank| self.nranks <= MANY || [rank, *peer].contains(&self.rank);
+        (0..self.nranks)
+            .filter(is_told)
+            .map(|peer| (peer, lines.pair(peer, rank).counted()))
+            .filter(|(_, begun)| *begun != [0, 0])
+            .map(|(peer, [sent, received])| {
+                format!("{{\"peer\":{peer},\"sent\":{sent},\"received\":{received}}}")
+            })
+            .collect()
     }
 
     /// Returns a rank's latest calls with their numbers, the last one last.

@@ -83,8 +83,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if !args.post_mortem.is_empty() {
         return answer::print(&post_mortem::page(&args.post_mortem)?);
     }
-    let facts: Vec<Fact> =
-        [machine::facts(), shm::facts(), limits::facts(), variables::facts()].into_iter().flatten().collect();
+    let facts: Vec<Fact> = [machine::facts(), shm::facts(), limits::facts(), variables::facts(args.json)]
+        .into_iter()
+        .flatten()
+        .collect();
     if args.json {
         answer::print(&(serde_json::to_string_pretty(&facts).map_err(|e| e.to_string())? + "\n"))?;
     } else {

@@ -10,6 +10,8 @@ use serde::Deserialize;
 
 /// Calls that are shown.
 const SHOWN: usize = 8;
+/// Ways of messages, from a rank to another, that are shown.
+const SHOWN_WAYS: usize = 24;
 
 /// What a rank has written when its communicator broke.
 #[derive(Debug, Deserialize)]
@@ -34,12 +36,22 @@ struct Rank {
     process: String,
     steps: u64,
     calls: Vec<Call>,
+    #[serde(default)]
+    messages: Vec<Messages>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Call {
     number: u64,
     call: String,
+}
+
+/// Messages that the rank had begun to send to a peer, and to receive from it.
+#[derive(Clone, Debug, Deserialize)]
+struct Messages {
+    peer: u32,
+    sent: u64,
+    received: u64,
 }
 
 /// Reads files, and the files of folders, and tells of each communicator on a page.
@@ -84,14 +96,20 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn read(file: &Path) -> Result<Told, String> {
-    let text = fs::read_to_string(file).map_err(|e| {
+    const REMEDY: &str = "name the folder of which `penny run` told, or a file in it";
+    let text =
+        fs::read_to_string(file).map_err(|e| format!("--post-mortem {}: {e}; {REMEDY}", file.display()))?;
+    let told: Told = serde_json::from_str(&text).map_err(|e| {
+        let what = match e.classify() {
+            serde_json::error::Category::Eof if text.trim().is_empty() => "it is empty".into(),
+            serde_json::error::Category::Eof => "it ends too early".into(),
+            serde_json::error::Category::Data => "it has other contents".into(),
+            _ => format!("line {} is not JSON", e.line()),
+        };
         format!(
-            "--post-mortem {}: {e}; name the folder of which `penny run` told, or a file in it",
+            "--post-mortem {}: no rank of Penny wrote this file when it failed: {what}; {REMEDY}",
             file.display()
         )
-    })?;
-    let told: Told = serde_json::from_str(&text).map_err(|e| {
-        format!("--post-mortem {}: no file that a rank of Penny wrote when it failed: {e}", file.display())
     })?;
     match told.penny_post_mortem {
         1 => Ok(told),
@@ -138,12 +156,16 @@ fn of_communicator(mut told: Vec<Told>) -> String {
             rank.rank, rank.pid, rank.steps
         );
     }
-    text += "\nlast calls\n";
-    for (number, calls) in by_number(&ranks) {
+    let calls = by_number(&ranks);
+    if !calls.is_empty() {
+        text += "\nlast calls\n";
+    }
+    for (number, calls) in calls {
         let each: Vec<String> =
             calls.iter().map(|(call, who)| format!("{call}: {}", listed(who, ranks.len()))).collect();
         let _ = writeln!(text, "{number:>8}  {}", each.join("; "));
     }
+    text += &messages(&told);
     text += "\nwhat they said\n";
     for one in &told {
         let _ = writeln!(text, "  rank {} (pid {}): {}", one.rank, one.pid, one.error);
@@ -162,6 +184,37 @@ fn latest(told: &[Told]) -> Vec<Rank> {
         }
     }
     ranks.into_values().collect()
+}
+
+/// Tells of the messages between ranks, those first of which not both ends have begun as many.
+fn messages(told: &[Told]) -> String {
+    let mut ways: BTreeMap<(u32, u32), [u64; 2]> = BTreeMap::new();
+    // Several have told of a rank, and what it counts only grows.
+    let mut saw = |from, to, end: usize, count: u64| {
+        let known = &mut ways.entry((from, to)).or_default()[end];
+        *known = count.max(*known);
+    };
+    for rank in told.iter().flat_map(|one| &one.ranks) {
+        for &Messages { peer, sent, received } in &rank.messages {
+            saw(rank.rank, peer, 0, sent);
+            saw(peer, rank.rank, 1, received);
+        }
+    }
+    let mut ways: Vec<_> = ways.into_iter().filter(|(_, counts)| *counts != [0, 0]).collect();
+    if ways.is_empty() {
+        return String::new();
+    }
+    ways.sort_by_key(|(_, [sent, received])| sent == received);
+    let mut text = String::from("\nmessages, those included that were under way\n");
+    for ((from, to), [sent, received]) in ways.iter().take(SHOWN_WAYS) {
+        let _ = writeln!(text, "  rank {from} to rank {to}: {sent} sent, {received} received");
+    }
+    let more = ways.len().saturating_sub(SHOWN_WAYS);
+    if more > 0 {
+        let differ = ways[SHOWN_WAYS..].iter().filter(|(_, [sent, received])| sent != received).count();
+        let _ = writeln!(text, "  and {more} more pairs, {differ} of them with numbers that differ");
+    }
+    text
 }
 
 /// Tells how a rank ended that has written nothing itself.
@@ -217,6 +270,7 @@ mod tests {
                 process: if of == 2 { "dead" } else { "running" }.into(),
                 steps: 9,
                 calls: calls.map(|(call, number)| Call { number, call: (*call).into() }).collect(),
+                messages: Vec::new(),
             }
         });
         let (version, code, error) = ("0".into(), "RemoteError".into(), format!("rank {rank} tells"));
@@ -248,6 +302,20 @@ mod tests {
         assert!(page.starts_with(
             "communicator of 3 ranks, Penny 0: 2 of them wrote what they knew, the first (rank 0)"
         ));
+    }
+
+    #[test]
+    fn messages_that_one_end_has_not_begun_stand_first() {
+        let mut one = told(0, 0.0, [&[], &[], &[]]);
+        let between = |peer, sent, received| Messages { peer, sent, received };
+        one.ranks[0].messages = vec![between(1, 2, 0), between(2, 3, 1)];
+        one.ranks[1].messages = vec![between(0, 0, 2)];
+        one.ranks[2].messages = vec![between(0, 1, 2)];
+        let page = of_communicator(vec![one]);
+        assert!(!page.contains("last calls"), "{page}");
+        let shown = "\nmessages, those included that were under way\n  rank 0 to rank 2: 3 sent, 2 received\n  \
+                     rank 0 to rank 1: 2 sent, 2 received\n  rank 2 to rank 0: 1 sent, 1 received\n\nwhat";
+        assert!(page.contains(shown), "{page}");
     }
 
     #[test]

@@ -107,6 +107,25 @@ impl Jobs {
         let on_boards: BTreeSet<u32> = boards.flat_map(|job| job.pids.iter().copied()).collect();
         let is_on_board = |job: &Job| !job.is_board() && job.pids.iter().any(|pid| on_boards.contains(pid));
         self.shown.retain(|file| !self.known.get(file).is_some_and(is_on_board));
+        self.number();
+    }
+
+    /// Tells apart the communicators that the same processes have made each by itself.
+    fn number(&mut self) {
+        let mut of_processes: BTreeMap<Vec<u32>, Vec<File>> = BTreeMap::new();
+        for file in &self.shown {
+            let pids = self.known.get(file).map(|job| job.pids.clone());
+            of_processes.entry(pids.unwrap_or_default()).or_default().push(*file);
+        }
+        for files in of_processes.values().filter(|files| files.len() > 1) {
+            for (index, file) in files.iter().enumerate() {
+                if let Some(Job { seen: Seen::Ranks { report: Some(report), .. }, .. }) =
+                    self.known.get_mut(file)
+                {
+                    report.place = Some([index + 1, files.len()]);
+                }
+            }
+        }
     }
 
     /// What was found.

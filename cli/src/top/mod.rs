@@ -28,7 +28,7 @@ const EXAMPLES: &str = "\
 A job of an ordinary communicator has a line a rank. WAITS is the time in waits that lasted longer than their first polls (some ten microseconds), in all or,
 where there were two looks, as a share of the time between them; a rank for which the others wait has the smallest. WAITING is how long the present
 wait has lasted. Sends and receives
-are counted, but LAST CALL names collectives only. One-sided operations and mailboxes are not counted.
+are counted; LAST CALL names collectives, and the number of messages where there was none. One-sided operations and mailboxes are not counted.
 
 A job on a simulated cluster has a line a port. Counted is what passed until nothing was under way the last time; a long call shows when it is over. A
 NIC is idle that carried less than a hundredth of what the busiest one did.

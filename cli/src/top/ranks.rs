@@ -42,6 +42,9 @@ pub struct RanksReport {
     pub pids: Vec<u32>,
     /// Communicators that share the job's memory.
     pub communicators: usize,
+    /// Where these processes have made several communicators each by itself: which of them this is, and how many there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<[usize; 2]>,
     /// Seconds since the last look.
     pub since_last_s: Option<f64>,
     /// The ranks of this host.
@@ -193,7 +196,7 @@ impl RanksReport {
             }
         }
         history.ranks.retain(|place, _| looks.iter().any(|look| look.at == place.0));
-        RanksReport { pids: pids.to_vec(), communicators: looks.len(), since_last_s, ranks }
+        RanksReport { pids: pids.to_vec(), communicators: looks.len(), place: None, since_last_s, ranks }
     }
 
     /// Returns the same, sorted.

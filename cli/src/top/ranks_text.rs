@@ -17,6 +17,9 @@ pub fn head(report: &RanksReport) -> Vec<String> {
     let here = report.ranks.iter().filter(|row| row.communicator == 0).count();
     let count = if here == of { format!("{of} ranks") } else { format!("{here} of {of} ranks") };
     let mut first = format!("{count} ({})", processes(&report.pids));
+    if let Some([place, of]) = report.place {
+        first += &format!("  communicator {place} of {of} of these processes");
+    }
     if report.communicators > 1 {
         first += &format!("  {} communicators", report.communicators);
     }
@@ -70,11 +73,19 @@ pub fn rows(report: &RanksReport) -> Vec<String> {
         if trend > 0 {
             line += &format!("  {:<trend$}", sparkline(&row.rates, most));
         }
-        let last = row.last_call.as_deref().unwrap_or("none yet");
+        let last = row.last_call.clone().unwrap_or_else(|| messages(row));
         let state = if row.state == "member" { String::new() } else { format!(" ({})", row.state) };
-        line + "  " + last + &state
+        line + "  " + &last + &state
     };
     report.ranks.iter().map(row).collect()
+}
+
+/// Tells of the messages of a rank that has called no collective.
+fn messages(row: &Row) -> String {
+    match (row.sent.messages, row.received.messages) {
+        (0, 0) => "none yet".into(),
+        (sent, received) => format!("messages: {sent} sent, {received} received"),
+    }
 }
 
 fn communicator_title(report: &RanksReport) -> &'static str {
@@ -130,6 +141,14 @@ mod tests {
             "   1        42         13    12.0 MB    1.0 s     2.5 s  #12 all_reduce(count 250000, type float, op sum)",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn communicators_of_the_same_processes_have_headings_of_their_own() {
+        let mut report = RanksReport::new(&[41, 42], &look(12, 2), &mut History::default());
+        report.place = Some([2, 3]);
+        let expected = "2 of 4 ranks (2 processes 41 to 42)  communicator 2 of 3 of these processes";
+        assert_eq!(head(&report), [expected]);
     }
 
     #[test]

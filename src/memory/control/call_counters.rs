@@ -8,6 +8,7 @@
 //! Calls in a row with the same collective and size are a run. Only a call that differs from the one before writes here; the number of calls in the
 //! run follows from the number of the latest call, which the rank's records have anyway. So a call like the last one pays nothing.
 
+use super::Pair;
 use super::lines::Lines;
 use crate::memory::segment::ShmSafe;
 use crate::sync::prim::{AtomicU64, Ordering, fence};
@@ -113,6 +114,20 @@ impl CallCounters {
         let words = &self.messages[usize::from(!is_sent)];
         let Amount { number: before, bytes: so_far } = Amount::read(words);
         Amount { number: before.wrapping_add(number), bytes: so_far.wrapping_add(bytes) }.write(words);
+    }
+}
+
+impl Pair {
+    /// Counts a message that the rank whose words these are begins.
+    #[inline]
+    pub fn count(&self, is_sent: bool) {
+        let word = &self.begun[usize::from(!is_sent)];
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Reads the messages that it has begun to send, and to receive.
+    pub fn counted(&self) -> [u64; 2] {
+        self.begun.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 }
 
