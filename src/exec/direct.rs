@@ -97,6 +97,7 @@ fn pack([payload, lately]: [Payload<'_>; 2], me: Rank, job: &PreparedCall<'_>, p
             true => kernels::copy(to, from, true),
             false => hints::copy_over(to, from, bytes),
         }
+        pace.written();
     };
     let divided =
         matches!(job.collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter);

@@ -232,6 +232,7 @@ impl<'a> Run<'a, '_> {
         die_point!(20 "step_operands");
         if extent.count > 0 && !arrived_already && !dests.as_slice().is_empty() {
             self.combine(step, extent, sources.as_slice(), dests.as_slice())?;
+            self.peers.pace.written();
         }
         die_point!(21 "step_combined");
         Ok(waited || outgoing)

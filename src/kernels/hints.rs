@@ -26,13 +26,35 @@ pub struct Limits {
     pub demotes: bool,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
     pub stored: usize,
-    /// Not a limit but the size from which on staged copies are written around the caches where cores share none
+    /// Not a limit but the size from which on staged copies are written around the caches where that is quicker
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
+    /// Not a limit: how a rank finds out where that is quicker.
+    pub around: Around,
     /// Cutting messages from 16 KiB on into pieces of 8 KiB, and from 32 KiB on of 16 KiB.
     pub cut: usize,
-    /// Not a limit: staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
-    pub rotates: bool,
+    /// Not a limit: which staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
+    pub rotation: Rotation,
+}
+
+/// Which staged copies have places in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// None.
+    Nothing,
+    /// Those that come with a rank's arrival.
+    Payloads,
+    /// Slots of programs and pieces of messages, too.
+    All,
+}
+
+/// How a rank finds out whether staged copies are quicker around the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// By the time in which lines are taken back from the peer's core.
+    Probed,
+    /// By copies that go each way in turns.
+    Compared,
 }
 
 impl Limits {
@@ -44,9 +66,10 @@ impl Limits {
         stepped: 1 << 20,
         demotes: true,
         stored: 0,
-        around_from: 8 << 10,
+        around_from: 16 << 10,
+        around: Around::Compared,
         cut: 0,
-        rotates: false,
+        rotation: Rotation::Payloads,
     };
 
     /// Measured on an EPYC of family 26 (Zen 5).
@@ -58,12 +81,14 @@ impl Limits {
         demotes: false,
         stored: 4 << 10,
         around_from: usize::MAX,
+        around: Around::Probed,
         cut: 128 << 10,
-        rotates: false,
+        rotation: Rotation::Nothing,
     };
 
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.
-    const ZEN_4: Limits = Limits { around_from: LEAST_AROUND, cut: 32 << 10, rotates: true, ..Limits::ZEN_5 };
+    const ZEN_4: Limits =
+        Limits { around_from: LEAST_AROUND, cut: 32 << 10, rotation: Rotation::All, ..Limits::ZEN_5 };
 }
 
 /// Returns the limits for this processor, which is asked once.

@@ -29,6 +29,7 @@ pub mod waiting;
 pub mod watch;
 
 use crate::error::{Error, Result};
+use crate::kernels::hints::Rotation;
 use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
@@ -62,7 +63,7 @@ pub struct Transport {
     /// See [`single_copy`](Transport::single_copy).
     single_copy: OnceLock<SingleCopy>,
     /// See [`rotation`].
-    rotates: bool,
+    rotation: Rotation,
     /// Behind `far`: what it keeps goes after the link.
     hosts: hosts::Hosts,
 }
@@ -118,10 +119,12 @@ impl Transport {
         backoff: Backoff,
         timeout_ns: u64,
     ) -> Transport {
+        let nranks = heaps.len() as u32;
         Transport {
             control,
             rank,
-            nranks: heaps.len() as u32,
+            nranks,
+            rotation: rotation::here(nranks),
             heaps,
             backoff,
             timeout_ns,
@@ -131,7 +134,6 @@ impl Transport {
             threads: RankThreads::alone(),
             ancestor: Weak::new(),
             single_copy: OnceLock::new(),
-            rotates: rotation::pays(),
             hosts: hosts::Hosts::default(),
         }
     }
@@ -140,8 +142,8 @@ impl Transport {
     pub fn with_far(self, far: Option<Far>) -> Transport {
         far.iter().for_each(|far| far.memory.set_heap(self.heaps[self.rank as usize].clone()));
         let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
-        let rotates = self.rotates && far.is_none();
-        Transport { far, backoff, rotates, ..self }
+        let rotation = if far.is_some() { Rotation::Nothing } else { self.rotation };
+        Transport { far, backoff, rotation, ..self }
     }
 
     /// The same with threads that share this rank's large copies.

@@ -10,7 +10,7 @@
 //! host or none.
 
 use super::Transport;
-use crate::kernels::hints;
+use crate::kernels::hints::{self, Rotation};
 use crate::memory::control::place_bytes;
 use crate::memory::view::Payload;
 use crate::types::Rank;
@@ -82,27 +82,34 @@ impl PayloadUse {
 }
 
 impl Transport {
-    /// Tells whether ranks write to places of their staging memory in turn.
+    /// Tells whether the slots of programs, and pieces of messages, have places in turn.
     #[inline]
     pub fn rotates(&self) -> bool {
-        self.rotates
+        self.rotation == Rotation::All
     }
 
-    /// Returns the places in each rank's staging memory of `bytes` bytes each.
+    /// Returns the places in each rank's staging memory of `bytes` bytes each, for the slots of a program.
     #[inline]
     pub fn places(&self, bytes: usize) -> Places {
+        match self.rotates() {
+            true => self.places_in_turn(bytes),
+            false => Places { count: 1, ..self.places_in_turn(bytes) },
+        }
+    }
+
+    #[inline]
+    fn places_in_turn(&self, bytes: usize) -> Places {
         let half = self.control.layout().staging_bytes() / 2;
-        let count = if self.rotates { (half / bytes.max(1)).max(1) as u64 } else { 1 };
-        Places { half, bytes, count }
+        Places { half, bytes, count: (half / bytes.max(1)).max(1) as u64 }
     }
 
     /// Returns the places of payloads of `bytes` bytes; `None`: these lie with the arrivals.
     #[inline]
     fn payload_places(&self, bytes: usize) -> Option<Places> {
-        if bytes <= STAY || !self.rotates {
+        if bytes <= STAY || self.rotation == Rotation::Nothing {
             return None;
         }
-        let places = self.places(place_bytes(bytes));
+        let places = self.places_in_turn(place_bytes(bytes));
         (places.bytes <= places.half).then_some(places)
     }
 
@@ -133,10 +140,23 @@ impl Transport {
     }
 }
 
-/// Tells whether ranks of this processor rotate where all share memory. In the library's own tests all do, on every processor.
+/// Tells whether slots of programs and pieces of messages rotate on this processor.
 #[inline]
-pub fn pays() -> bool {
-    cfg!(test) || hints::limits().rotates
+pub fn all_rotates() -> bool {
+    here(2) == Rotation::All
+}
+
+/// The most ranks of which payloads alone rotate: more have too few places.
+const MOST_RANKS: u32 = 8;
+
+/// Returns what rotates on this processor where `nranks` ranks share memory. In the library's own tests all does, on every processor.
+#[inline]
+pub fn here(nranks: u32) -> Rotation {
+    match hints::limits().rotation {
+        _ if cfg!(test) => Rotation::All,
+        Rotation::Payloads if nranks > MOST_RANKS => Rotation::Nothing,
+        rotation => rotation,
+    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl SingleCopy {
     pub fn precedes_arrivals(self, collective: Collective, nranks: u32, block_bytes: usize) -> bool {
         let worth = match collective {
             Collective::AlltoAll | Collective::Gather | Collective::Scatter => true,
-            Collective::AllGather => nranks > 2 && self.has_own_cores(),
+            Collective::AllGather => self.has_own_cores(),
             _ => false,
         };
         worth && self.serves(collective, nranks, block_bytes)
@@ -178,7 +178,8 @@ mod tests {
         let own_cores = SingleCopy(SingleCopy::READS | SingleCopy::STEADY | SingleCopy::OWN_CORE);
         let shared_cores = SingleCopy(SingleCopy::READS | SingleCopy::QUICK);
         assert!(own_cores.precedes_arrivals(AllGather, 4, 32 * K));
-        assert!(!own_cores.precedes_arrivals(AllGather, 2, 32 * K));
+        assert!(own_cores.precedes_arrivals(AllGather, 2, 32 * K));
+        assert!(!own_cores.precedes_arrivals(AllGather, 2, 16 * K));
         assert!(!shared_cores.precedes_arrivals(AllGather, 4, 32 * K));
         assert!(shared_cores.precedes_arrivals(Scatter, 4, 32 * K));
     }

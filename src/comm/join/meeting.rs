@@ -120,7 +120,7 @@ impl PreparedRank {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let rotates = rotation::pays() && !entrance.place.is_of_hosts();
+        let rotates = rotation::all_rotates() && !entrance.place.is_of_hosts();
         let staging = settings.staging_bytes(nranks, machine.is_some(), rotates);
         // Ranks of several hosts learn first who is where.
         let founded = match entrance.place.is_of_hosts() {

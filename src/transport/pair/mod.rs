@@ -230,6 +230,7 @@ impl<'a> PairTransfer<'a> {
             let PiecePlace { head, payload, around, way } =
                 t.place_for_piece(self.peer, index, piece.bytes(), &mut peer.pace);
             kernels::copy(payload, piece, around);
+            peer.pace.written();
             die_point!(70 "pair_copied");
             head.args.store(self.kind() | self.way | way, Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
