@@ -121,6 +121,16 @@ impl<'a> Section<'a> {
         Some(Field { place, text })
     }
 
+    /// A field that may be left out, and a list as it is written.
+    pub fn listing(&self, key: &str) -> Option<Field<'a>> {
+        let field = self.get(key)?;
+        if field.text.is_some() {
+            return Some(field);
+        }
+        let value = self.table.get(key).filter(|value| value.get_ref().is_array())?;
+        Some(Field { text: self.source.text.get(value.span()), ..field })
+    }
+
     /// A field that must be there; `like` is an example of it.
     pub fn need(&self, key: &str, like: &str) -> Result<Field<'a>> {
         self.get(key)

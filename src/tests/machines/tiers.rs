@@ -50,6 +50,23 @@ fn a_superpod_of_two_to_one_halves_what_crosses_its_leaves_and_nothing_else() {
 }
 
 #[test]
+fn cores_of_two_to_one_halve_what_crosses_spines_and_nothing_else() {
+    for (more, spines, cores) in
+        [("", 1.0, 1.0), (",oversubscription=[1,2]", 1.0, 0.5), (",oversubscription=2", 0.5, 0.25)]
+    {
+        let network = topology::open(&format!("dgx-h100-superpod:nodes=257{more}")).unwrap();
+        // From the first unit of four scalable units to the second one, and from scalable unit to scalable unit.
+        let to = |rank: u32, by: u32| if rank < 1024 { vec![rank + by] } else { Vec::new() };
+        let took = |by, bytes| all_send(&network, |rank| to(rank, by), bytes, 1 << 20);
+        let rate = |by| BYTES as f64 / took(by, BYTES) as f64 * 1e3;
+        assert_near(rate(1024), 48.5 * cores, 0.03);
+        let within = |rank: u32| if rank < 512 { vec![rank + 512] } else { Vec::new() };
+        let took = all_send(&network, within, BYTES, 1 << 20);
+        assert_near(BYTES as f64 / took as f64 * 1e3, 48.5 * spines, 0.03);
+    }
+}
+
+#[test]
 fn a_scalable_unit_is_nodes_on_the_leaves_of_their_rails() {
     let [pod, nodes] =
         ["dgx-h100-superpod:nodes=4", "dgx-h100:nodes=4"].map(|spec| topology::open(spec).unwrap());

@@ -172,28 +172,41 @@ fn tiers(
             "joins rails at a tier above their leaves; add [[cluster.tier]] twice, or write rails = \"only\"",
         ));
     }
+    let over_all = over_all(section)?;
     // Of the tier below: what hangs on a tier of it, and the link that leads up from each.
     let mut hang = if rails == Rails::None { nodes * nics } else { nodes };
     let mut below = nic;
     let mut tiers = Vec::new();
+    let mut is_complete = false;
     for (number, tier) in sections.iter().enumerate() {
-        tier.knows(&["name", "down", "uplink", "uplinks", "oversubscription"])?;
-        let is_highest = number + 1 == sections.len();
+        tier.knows(&["name", "ports", "down", "uplink", "uplinks", "oversubscription"])?;
+        if is_complete {
+            continue;
+        }
         let name = match (tier.get("name"), NAMES.get(number)) {
             (Some(field), _) => field.read(name_of)?,
             (None, Some(name)) => (*name).to_owned(),
             (None, None) => tier.need("name", "\"super\"")?.read(name_of)?,
         };
-        let down = match tier.get("down") {
-            Some(field) => field.count(MOST_LINKS)?,
-            None if is_highest => hang,
-            None => tier.need("down", "16")?.count(MOST_LINKS)?,
+        let ports = tier.get("ports").map(|field| field.count(MOST_LINKS)).transpose()?;
+        let is_last = number + 1 == sections.len();
+        // A switch whose ports reach everything has none left to lead up.
+        let is_joining = |ports: &u32| hang <= *ports && (number > 0 || rails != Rails::Optimised);
+        let joining = ports.filter(|ports| !is_last && is_joining(ports));
+        is_complete = is_last || joining.is_some();
+        let down = match (joining, tier.get("down")) {
+            (Some(ports), _) => ports,
+            (None, Some(field)) => field.count(ports.unwrap_or(MOST_LINKS))?,
+            (None, None) if is_last => ports.unwrap_or(hang),
+            (None, None) => tier.need("down", "16")?.count(MOST_LINKS)?,
         };
         let sets = hang.div_ceil(down);
         hang = if number == 0 && rails == Rails::Optimised { sets * nics } else { sets };
-        if is_highest {
-            if let Some(field) =
-                ["uplink", "uplinks", "oversubscription"].into_iter().find_map(|key| tier.get(key))
+        if is_complete {
+            if let Some(field) = ["uplink", "uplinks", "oversubscription"]
+                .into_iter()
+                .filter(|_| is_last)
+                .find_map(|key| tier.get(key))
             {
                 return Err(
                     field.error("the last tier has none above it; leave this out, or add a [[cluster.tier]]")
@@ -201,16 +214,31 @@ fn tiers(
             }
             if hang > 1 {
                 return Err(tier.error(format_args!(
-                    "{name} is the last tier and has {hang} switches, which nothing joins; let `down` be larger, or add a [[cluster.tier]]"
+                    "{name} is the last tier and has {hang} switches, which nothing joins; let `down` be larger, add a [[cluster.tier]], or \
+                     write fewer nodes"
                 )));
             }
             tiers.push(Tier { name, down, uplinks: 0, class: 0 });
         } else {
             let class = tier.need("uplink", "\"spine\"")?.class(classes)?;
-            let uplinks = uplinks(section, tier, down, below, &classes[class as usize])?;
+            let uplinks = uplinks((section, &over_all), tier, number, down, below, &classes[class as usize])?;
+            if let Some(ports) = ports.filter(|&ports| u64::from(down) + u64::from(uplinks) > ports.into()) {
+                return Err(tier.error(format_args!(
+                    "has switches of {ports} ports, and {down} links down and {uplinks} up; write fewer of them"
+                )));
+            }
             below = &classes[class as usize];
             tiers.push(Tier { name, down, uplinks, class });
         }
+    }
+    if let (Some(field), Some(OverAll::Each(list))) = (section.listing("oversubscription"), &over_all)
+        && list.len() + 1 != tiers.len()
+    {
+        return Err(field.error(format_args!(
+            "{} proportions are listed, and {} tiers have uplinks; write one for each of these, or one number for all",
+            list.len(),
+            tiers.len().saturating_sub(1)
+        )));
     }
     if tiers.is_empty() {
         tiers.push(Tier { name: "switch".into(), down: hang, uplinks: 0, class: 0 });
@@ -218,33 +246,69 @@ fn tiers(
     Ok(tiers)
 }
 
+/// The oversubscription of tiers that have none of their own.
+enum OverAll {
+    Every(Ratio),
+    /// The lowest tier's first.
+    Each(Vec<Ratio>),
+}
+
+/// Reads the cluster's `oversubscription`: one proportion, or a list of them.
+fn over_all(section: &Section) -> Result<Option<OverAll>> {
+    let Some(field) = section.listing("oversubscription") else { return Ok(None) };
+    let read = field.read(|text| {
+        let Some(list) = text.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+            return units::proportion(text).map(OverAll::Every);
+        };
+        let each = list.trim().trim_end_matches(',').split(',');
+        let each = each.map(|one| units::proportion(one.trim().trim_matches(['"', '\''])));
+        each.collect::<Result<_, _>>().map(OverAll::Each)
+    });
+    read.map(Some)
+}
+
 /// Reads the number of links that lead up from a switch: `uplinks`, or, by `oversubscription`, the number with which the links below have
 /// that many times the line rate of the links above.
-fn uplinks(section: &Section, tier: &Section, down: u32, below: &Class, above: &Class) -> Result<u32> {
-    // The cluster's is that of tiers which say nothing.
-    let of_all = || if tier.get("uplinks").is_none() { section.get("oversubscription") } else { None };
-    match (tier.get("uplinks"), tier.get("oversubscription").or_else(of_all)) {
-        (Some(field), None) => field.count(MOST_LINKS),
+fn uplinks(
+    (section, over_all): (&Section, &Option<OverAll>),
+    tier: &Section,
+    number: usize,
+    down: u32,
+    below: &Class,
+    above: &Class,
+) -> Result<u32> {
+    let own = tier.get("oversubscription");
+    let (field, ratio) = match (tier.get("uplinks"), own) {
+        (Some(field), None) => return field.count(MOST_LINKS),
         (Some(_), Some(field)) => {
-            Err(field.error("`uplinks` says how many links lead up already; keep one of the two"))
+            return Err(field.error("`uplinks` says how many links lead up already; keep one of the two"));
         }
         (None, Some(field)) => {
             let ratio = field.read(units::proportion)?;
-            let number = of_oversubscription(ratio, down, below, above);
-            number.map_err(|number| {
-                let rate = units::print_bandwidth(above.line_rate);
-                field.error(format_args!(
-                    "{down} links of {} below are {number:.2} uplinks of {rate}, and not a whole number of 1 to {MOST_LINKS}; write another \
-                     proportion, or `uplinks`",
-                    units::print_bandwidth(below.line_rate)
-                ))
-            })
+            (field, ratio)
         }
+        // The cluster's is that of tiers which say nothing.
         (None, None) => {
-            Err(tier
-                .error("does not say how many links lead up; add oversubscription = \"2:1\" or uplinks = 4"))
+            let of_all = match over_all {
+                Some(OverAll::Every(ratio)) => Some(*ratio),
+                Some(OverAll::Each(list)) => list.get(number).copied(),
+                None => None,
+            };
+            section.listing("oversubscription").zip(of_all).ok_or_else(|| {
+                tier.error(
+                    "does not say how many links lead up; add oversubscription = \"2:1\" or uplinks = 4",
+                )
+            })?
         }
-    }
+    };
+    of_oversubscription(ratio, down, below, above).map_err(|number| {
+        let rate = units::print_bandwidth(above.line_rate);
+        field.error(format_args!(
+            "{down} links of {} below are {number:.2} uplinks of {rate}, and not a whole number of 1 to {MOST_LINKS}; write another \
+             proportion, or `uplinks`",
+            units::print_bandwidth(below.line_rate)
+        ))
+    })
 }
 
 /// The number of uplinks, or what it would be.

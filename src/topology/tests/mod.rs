@@ -103,23 +103,41 @@ fn a_rail_takes_one_leaf_and_another_rail_the_spine() {
 }
 
 #[test]
-fn a_superpod_has_the_switches_of_its_reference_architecture() {
-    // The published numbers of leaves, and of spines where all of their 64 ports are taken.
-    for (nodes, leaves, more, spines) in [
-        (32, 8, "", 32),
-        (64, 16, "", 32),
-        (128, 32, "", 32),
-        (256, 64, "", 32),
-        (256, 64, ",oversubscription=2", 16),
+fn a_superpod_has_the_switches_and_cables_of_its_reference_architecture() {
+    // The published numbers of leaves, of spines where all of their 64 ports are taken or cores are above them, and of cables between switches.
+    for (nodes, more, leaves, spines, cables) in [
+        (32, "", 8, 32, vec![256]),
+        (64, "", 16, 32, vec![512]),
+        (128, "", 32, 32, vec![1024]),
+        (256, "", 64, 32, vec![2048]),
+        (256, ",oversubscription=2", 64, 16, vec![1024]),
+        (512, "", 128, 128, vec![4096, 4096]),
+        (1024, "", 256, 256, vec![8192, 8192]),
+        (2048, "", 512, 512, vec![16384, 16384]),
+        (512, ",oversubscription=2", 128, 64, vec![2048, 1024]),
+        (512, ",oversubscription=[1,2:1]", 128, 128, vec![4096, 2048]),
     ] {
         let n = network(&format!("dgx-h100-superpod:nodes={nodes}{more}"));
-        assert_eq!(n.routes.cluster().unwrap().switches(), [("leaf", leaves), ("spine", spines)]);
+        let cluster = n.routes.cluster().unwrap();
+        let switches = cluster.switches();
+        assert_eq!(switches[..2], [("leaf", leaves), ("spine", spines)], "{nodes}{more}");
+        assert_eq!(switches.len(), cables.len() + 1);
+        let links = |tier| cluster.uplinks(tier).len() / 2;
+        assert_eq!((0..cables.len()).map(links).collect::<Vec<_>>(), cables, "{nodes}{more}");
     }
     let n = network("dgx-h100-superpod:nodes=33");
     assert_eq!(way(&n, 3, 251, 0), "n0.nic3.tx n31.nic3.rx");
     assert_eq!(way(&n, 3, 259, 0), "n0.nic3.tx leaf3.spine0.up leaf11.spine0.down n32.nic3.rx");
-    let why = open("dgx-h100-superpod:nodes=257").err().unwrap().message.clone();
-    assert!(why.contains("spine is the last tier and has 2 switches, which nothing joins"), "{why}");
+    let n = network("dgx-h100-superpod:nodes=257");
+    assert_eq!(way(&n, 3, 259, 0), "n0.nic3.tx leaf3.spine0.up leaf11.spine0.down n32.nic3.rx");
+    assert_eq!(
+        way(&n, 3, 2051, 0),
+        "n0.nic3.tx leaf3.spine0.up spine0.core3.up spine64.core3.down leaf67.spine64.down n256.nic3.rx"
+    );
+    let why = open("dgx-h100-superpod:nodes=8193").err().unwrap().message.clone();
+    assert!(why.contains("core is the last tier and has 2 switches, which nothing joins"), "{why}");
+    let why = open("dgx-h100-superpod:nodes=64,oversubscription=[1,2]").err().unwrap().message.clone();
+    assert!(why.contains("2 proportions are listed, and 1 tiers have uplinks"), "{why}");
 }
 
 #[test]
