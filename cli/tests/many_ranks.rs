@@ -57,6 +57,10 @@ fn too_many_messages_are_refused_before_they_are_followed() {
             "--fabric dgx-h100:nodes=1001 -b 1M --algo alternating_rings",
             "has 1025920896 messages of ranks that are not alike",
         ),
+        (
+            "--fabric dgx-h100 -b 1M --slice 1",
+            "slices of 1 bytes: one_shot among 8 ranks has chunks of 1048576 bytes, 58720256 messages in all, and at most 16777216",
+        ),
     ] {
         let output = penny(&format!("sim all_reduce {arguments}"));
         let why = String::from_utf8(output.stderr).unwrap();

@@ -190,6 +190,16 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if auto {
         order.sort_by_key(|(_, candidate)| candidate.effort());
     }
+    for &bytes in &sizes {
+        let count = layout::count(subject, view.nranks, bytes, dtype.size());
+        let block = |candidate: &Programs| Block {
+            count: candidate.within_reach(count) as u64,
+            size: dtype.size() as u64,
+        };
+        let mut priced =
+            candidates.iter().filter(|c| c.too_many(&machine, &places, block(c), !competes(c)).is_none());
+        priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate)))?;
+    }
     let progress = progress((sizes.len() * candidates.len()) as u64);
     for bytes in sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());

@@ -8,7 +8,7 @@ use penny::sim::fabric::tuning::{self, Carriage, Divisible, Tuning};
 use penny::sim::fabric::{CallTimes, PricedCall, engine};
 use penny::sim::plan::cycles::Cycles;
 use penny::sim::plan::{Lane, Plan, RankView};
-use penny::sim::topology::CarriedCall;
+use penny::sim::topology::{CarriedCall, Slicing};
 
 use super::{Block, Priced, Views, Wanted};
 
@@ -97,6 +97,36 @@ impl Programs {
         ))
     }
 
+    /// Checks that a call is not cut in more messages than can be followed by the slice that the machine or --slice says. No algorithm is left out for
+    /// this: ranks would leave out none.
+    pub fn check_slices(&self, machine: &Views, block: Block) -> Result<(), String> {
+        let Slicing::Bytes(slice_bytes @ 1..) = machine.bare().slicing else { return Ok(()) };
+        if self.cycles.is_some() {
+            return Ok(());
+        }
+        let chunk_bytes = self.divisible(block).chunk_bytes;
+        let messages = self.messages.saturating_mul(chunk_bytes.div_ceil(slice_bytes));
+        if messages <= MOST_NAMED {
+            return Ok(());
+        }
+        Err(format!(
+            "slices of {slice_bytes} bytes: {} among {} ranks has chunks of {chunk_bytes} bytes, {messages} messages in all, and at most {MOST_NAMED} are \
+             followed one by one; take larger slices (--slice), fewer ranks, or another algorithm",
+            self.algorithm.name, self.view.nranks
+        ))
+    }
+
+    /// Returns the call as the search for slices takes it.
+    fn divisible(&self, Block { count, size }: Block) -> Divisible {
+        match &self.cycles {
+            Some(cycles) => Divisible::of_cycles(cycles, &self.view, count, size),
+            None => {
+                let parts = algorithms::parts(self.algorithm, &self.view);
+                Divisible::counted(parts, self.messages, &self.view, count, size)
+            }
+        }
+    }
+
     /// Tells whether no way to carry the call can be quicker than `least_ps`.
     pub fn is_slower(&self, machine: &Views, least_ps: u64) -> bool {
         let name = self.algorithm.name;
@@ -121,14 +151,7 @@ impl Programs {
         block: Block,
         wanted: Wanted,
     ) -> penny::Result<Option<Priced>> {
-        let Block { count, size } = block;
-        let divisible = match &self.cycles {
-            Some(cycles) => Divisible::of_cycles(cycles, &self.view, count, size),
-            None => {
-                let parts = algorithms::parts(self.algorithm, &self.view);
-                Divisible::counted(parts, self.messages, &self.view, count, size)
-            }
-        };
+        let divisible = self.divisible(block);
         // What is priced once need not be followed past the time of another way, unless the choice is by another time than the price.
         let by_price = machine.bare().chooses_by_price();
         let limit_ps = match wanted {

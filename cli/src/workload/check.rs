@@ -47,6 +47,12 @@ pub struct Matches {
 
 /// Returns the matches of a workload. `Err` names the file, the rank, the node, and the remedy.
 pub fn matches(workload: &Workload) -> Result<Matches, String> {
+    if workload.ranks.iter().all(|rank| rank.nodes.is_empty()) {
+        return Err(format!(
+            "{}: no rank has anything to do; give a file with nodes ([[node]] in TOML, COMP_NODE and others in a Chakra trace)",
+            workload.name
+        ));
+    }
     let mut found = Matches {
         calls: Vec::new(),
         messages: Vec::new(),

@@ -113,7 +113,8 @@ pub fn main(file: &Path, request: &Request<'_>) -> Result<ExitCode, String> {
 fn read(file: &Path, options: &Options, ranks: Option<u32>) -> Result<Workload, String> {
     let name = file.display().to_string();
     let text = |option: &str, file: &Path| {
-        std::fs::read_to_string(file).map_err(|why| format!("{option} {}: {why}", file.display()))
+        std::fs::read_to_string(file)
+            .map_err(|why| format!("{option} {}: cannot be read ({why}); name a text file", file.display()))
     };
     if file.extension().is_some_and(|ending| ending == "toml") {
         if options.groups.is_some() {

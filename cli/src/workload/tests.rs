@@ -295,3 +295,11 @@ fn mailboxes_hand_out_a_message_thread_by_thread() {
     let why = played(text, &few, &ComputeRule::Keep).unwrap_err();
     assert!(why.contains("names thread 17 of rank 1's mailbox, and a mailbox of m has 16"), "{why}");
 }
+
+#[test]
+fn a_workload_of_nothing_is_refused() {
+    let mut empty = short_form::read("w.toml", "ranks = 2\n[[node]]\ncompute = \"1ms\"\n").unwrap();
+    empty.ranks.iter_mut().for_each(|rank| rank.nodes.clear());
+    let why = check::matches(&empty).err().unwrap();
+    assert!(why.contains("w.toml: no rank has anything to do; give a file with nodes"), "{why}");
+}
