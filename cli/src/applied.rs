@@ -16,7 +16,7 @@ pub fn read(spec: &str) -> Result<(String, DocumentMut, Network), String> {
     let shape = shape.ok_or_else(|| wrong("has no table for its shape"))?;
     for (key, text) in &spec.arguments {
         match key.as_str() {
-            "slice" => put(&mut document["slice"], Value::from(text.as_str())),
+            "slice" | "launch" => put(&mut document[key.as_str()], Value::from(text.as_str())),
             "placement" => {
                 let value = text.parse().unwrap_or_else(|_| Value::from(text.as_str()));
                 put(&mut document["placement"], value);

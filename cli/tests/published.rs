@@ -58,6 +58,30 @@ fn a_series_has_a_mean_of_its_own_and_fitted_tables_stand_apart() {
 }
 
 #[test]
+fn an_anchors_row_does_not_count_and_is_priced_as_it_was_measured() {
+    let with = |machine: &str| {
+        let text = format!(
+            "[[table]]\nname = \"t\"\nsource = \"s\"\nmachine = \"{machine}\"\ncollective = \"all_reduce\"\nalgorithm = \"ring\"\n\
+             rows = [[8, 18.40], [1024, 18.42]]\nwithin = [0.5, 1, 1]\nanchor = 8\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("table.toml");
+        std::fs::write(&file, text).unwrap();
+        published(&[file.to_str().unwrap()])
+    };
+    let output = with("dgx-h100:launch=10us");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("its launch by the row of 8 bytes, which does not count"), "{text}");
+    assert!(text.contains("# all tables: 1 rows, "), "{text}");
+    let why = String::from_utf8(with("dgx-h100:launch=11us").stderr).unwrap();
+    assert!(
+        why.contains("t: the row of 8 bytes is the anchor, and 19.40 us is not what was measured"),
+        "{why}"
+    );
+}
+
+#[test]
 fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
     for (rows, within, said) in [
         ("[[8]]", "[1, 1, 1]", "each row is bytes and microseconds"),
@@ -66,6 +90,7 @@ fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
         ("[[8, 1]]", "[1, 1]", "within: three numbers"),
         ("[[8, 1]]\nrank = 3", "[1, 1, 1]", "there is no key `rank`; there are name, source"),
         ("[[8, 1]]\nalgorithm = \"rong\"", "[1, 1, 1]", "rong"),
+        ("[[8, 1]]\nanchor = 16", "[1, 1, 1]", "anchor: no row has this size"),
         ("[[8, 1]]\nfitted = 1", "[1, 1, 1]", "fitted: write true or false"),
         ("[[8, 1]]\nseries = \"s\"", "[1, 1, 1]", "there is no [[series]] with name = \"s\""),
         ("[[8, 1]]", "[1, 1, 1]\n[[series]]\nname = \"s\"", "[[series]] 1: within: a number"),

@@ -114,7 +114,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let [of_mover, others] = mover::arguments(arguments);
     mover::attach(&root, &of_mover, &mut classes)?;
     let (own, of_shape): (Vec<_>, Vec<_>) =
-        others.iter().cloned().partition(|(key, _)| ["placement", "slice", "as"].contains(&&**key));
+        others.iter().cloned().partition(|(key, _)| ["placement", "slice", "launch", "as"].contains(&&**key));
     let given = |name: &str| own.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
     let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
@@ -139,9 +139,10 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
         faults::read(&section, &ports, &mut faults)?;
     }
     let (mailbox, device) = (mailbox::read(&root)?, device::read(&root)?);
-    let slicing =
-        slicing(&Section { source, name: "the file".into(), at: 0, table: root.table, arguments: &own })?;
-    let launch_ps = root.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
+    let given_or_file =
+        Section { source, name: "the file".into(), at: 0, table: root.table, arguments: &own };
+    let slicing = slicing(&given_or_file)?;
+    let launch_ps = given_or_file.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
     let programs_ps = classes.iter().filter_map(Class::programs_ps).max().unwrap_or(0);
     let protocols = protocols(&root, given("as"), &classes)?;
     if fair && protocols.iter().flat_map(|protocol| &protocol.classes).any(|class| class.least_hold_ps > 0) {

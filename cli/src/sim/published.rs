@@ -11,6 +11,7 @@
 //! rows = [[8, 13.67], [1024, 16.94]]      # bytes, and microseconds
 //! within = [15, 30, 10]                   # the largest means that are accepted, in per cent: up to 4 KiB, up to 16 MiB, above
 //! fitted = true                           # constants of the machine were fitted to this table; left out: it only tests them
+//! anchor = 8                              # the row of 8 bytes gave the machine's launch, and does not count; left out: none
 //! series = "one H100 to 32"               # left out: none
 //!
 //! [[series]]                              # tables of one machine, over all whose rows a mean is taken
@@ -47,6 +48,8 @@ struct Measured {
     /// Per cent, by the ranges of [`RANGES`].
     within: [f64; 3],
     fitted: bool,
+    /// The bytes of the row by which the machine's launch was set.
+    anchor: Option<usize>,
     series: Option<String>,
 }
 
@@ -74,6 +77,9 @@ struct Errors {
 /// The ranges of sizes over which means are taken: what they are called, and their largest size.
 const RANGES: [(&str, usize); 3] =
     [("up to 4 KiB", 4 << 10), ("up to 16 MiB", 16 << 20), ("above", usize::MAX)];
+
+/// An anchor's row is priced as it was measured, within this part: otherwise the machine's launch is that of an older model.
+const ANCHORED: f64 = 0.01;
 
 /// Prints the errors against the tables of the files.
 pub fn main(files: &[std::path::PathBuf]) -> Result<ExitCode, String> {
@@ -174,12 +180,15 @@ fn compare(table: &Measured) -> Result<Compared, String> {
     let is_named = named(&network, &view, &table.algorithms);
     let mut failed = Vec::new();
     let mut text = format!(
-        "# {}: {}, {} ranks, {}{}\n#      bytes     measured    simulated    error  by\n",
+        "# {}: {}, {} ranks, {}{}{}\n#      bytes     measured    simulated    error  by\n",
         table.name,
         table.machine,
         view.nranks,
         table.subject,
-        if table.fitted { "; fitted to it" } else { "" }
+        if table.fitted { "; fitted to it" } else { "" },
+        table.anchor.map_or(String::new(), |bytes| format!(
+            "; its launch by the row of {bytes} bytes, which does not count"
+        ))
     );
     let mut logs = [const { Vec::<f64>::new() }; 3];
     for &(bytes, measured_us) in &table.rows {
@@ -196,6 +205,16 @@ fn compare(table: &Measured) -> Result<Compared, String> {
             candidates[number].algorithm.name,
             protocol.map(|name| format!("/{name}")).unwrap_or_default()
         );
+        if table.anchor == Some(bytes) {
+            if (simulated_us / measured_us - 1.0).abs() > ANCHORED {
+                failed.push(format!(
+                    "{}: the row of {bytes} bytes is the anchor, and {simulated_us:.2} us is not what was measured; set launch in `machine` \
+                     anew",
+                    table.name
+                ));
+            }
+            continue;
+        }
         let range = RANGES.iter().position(|&(_, most)| bytes <= most).expect("the last has no end");
         logs[range].push((simulated_us / measured_us).ln().abs());
     }
@@ -245,7 +264,7 @@ fn named_bound(table: &Table) -> Result<(String, f64), String> {
 }
 
 fn measured(table: &Table) -> Result<Measured, String> {
-    const KEYS: [&str; 10] = [
+    const KEYS: [&str; 11] = [
         "name",
         "source",
         "machine",
@@ -255,6 +274,7 @@ fn measured(table: &Table) -> Result<Measured, String> {
         "rows",
         "within",
         "fitted",
+        "anchor",
         "series",
     ];
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
@@ -292,6 +312,12 @@ fn measured(table: &Table) -> Result<Measured, String> {
         .map(|list| list.iter().map(number).collect::<Option<Vec<_>>>());
     let within = within.flatten().and_then(|list| list.try_into().ok());
     let within = within.ok_or("within: three numbers of per cent are missing; add within = [15, 15, 15]")?;
+    let anchor = match table.get("anchor").map(|item| item.as_integer().and_then(|n| usize::try_from(n).ok()))
+    {
+        None => None,
+        Some(Some(bytes)) if rows.iter().any(|&(size, _)| size == bytes) => Some(bytes),
+        Some(_) => return Err("anchor: no row has this size; write the bytes of a row".to_owned()),
+    };
     let fitted = table.get("fitted").map(|item| item.as_bool().ok_or("fitted: write true or false"));
     Ok(Measured {
         name: text("name")?,
@@ -302,6 +328,7 @@ fn measured(table: &Table) -> Result<Measured, String> {
         rows,
         within,
         fitted: fitted.transpose()?.unwrap_or(false),
+        anchor,
         series: table.get("series").map(|_| text("series")).transpose()?,
     })
 }
