@@ -127,6 +127,11 @@ impl Attendance {
         self.cut_is_heard(self.connection.send(&FromRank::Tell(message).encode(), &[]))
     }
 
+    /// Tells the server that the process of another rank of this host has ended.
+    pub fn tell_death(&self, rank: u32) -> io::Result<()> {
+        self.cut_is_heard(self.connection.send(&FromRank::Ended(rank).encode(), &[]))
+    }
+
     /// Returns the next thing that was heard, after at most `patience`.
     pub fn hear(&self, patience: Duration) -> Option<Heard> {
         let until = Instant::now() + patience;

@@ -3,6 +3,7 @@
 use super::calls::collective::{Call, Checked};
 use super::calls::exchange::Exchange;
 use super::calls::repeat::{Recipe, Repeat};
+use super::join::lifeline::Lifeline;
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
@@ -168,6 +169,7 @@ impl CommCore {
         self.forget_last_call();
         let is_first = self.shared.broken.set(error.clone()).is_ok();
         self.shared.timing.fail();
+        Lifeline::tell_endings(&self.transport);
         self.transport.fail(self.seq);
         if is_first {
             self.transport.write_post_mortem(error, self.seq);

@@ -65,7 +65,8 @@ pub struct Header {
     pub cause: AtomicU64,
     /// In the file's first page: bytes of the file that children have been given.
     given: AtomicU64,
-    /// In the file's first page: 1 + the PID of the process whose death one of the file's communicators has noticed first; 0: none.
+    /// In the file's first page: the process whose death one of the file's communicators has noticed first, its PID and the number of its host
+    /// (`transport::endings`); 0: none.
     dead: AtomicU64,
     /// Where everything lies, for processes that look on: ranks and staging bytes of each.
     ranks: AtomicU64,
@@ -276,13 +277,14 @@ impl Control {
         let (reserved, generation) = (Reserved::default(), fork::generation());
         Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation, sharers })
     }
-    /// The PID of the process whose death a communicator of this file has noticed first.
-    pub fn dead_in_family(&self) -> Option<u32> {
+    /// The process whose death a communicator of this file has noticed first; 0: none.
+    #[inline]
+    pub fn dead_in_family(&self) -> u64 {
         self.file.dead()
     }
     /// Tells the other communicators of this file of the first death.
-    pub fn note_dead_in_family(&self, pid: u32) {
-        self.file.note_dead(pid);
+    pub fn note_dead_in_family(&self, process: u64) {
+        self.file.note_dead(process);
     }
     /// Tells processes that look on that everything is in its place.
     pub fn announce(&self) {

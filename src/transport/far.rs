@@ -14,6 +14,7 @@
 use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
+use super::endings::PassedOn;
 use super::far_memory::FarMemory;
 use super::link::{Body, Frame, Incoming, Link, News, OwnedBody};
 use super::ofi_link::LARGEST_ADDRESS;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, FAILED, PAIR_SLOT, largest_payload};
-use crate::sync::lock::Mutex;
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 use std::collections::BTreeMap;
@@ -73,6 +74,10 @@ pub struct FarRanks {
     pub(super) memory: FarMemory,
     /// What far ranks tell of smaller communicators.
     pub(super) told: Told,
+    /// What this rank has told them of the end of calls.
+    pub(super) passed_on: PassedOn,
+    /// By rank, the number of its host.
+    pub(super) hosts: OnceLock<Box<[u32]>>,
 }
 
 /// The frames of one peer.
@@ -106,6 +111,8 @@ impl Far {
             broken: OnceLock::new(),
             memory: FarMemory::new(far.len()),
             told: Told::new(far.len()),
+            passed_on: PassedOn::default(),
+            hosts: OnceLock::new(),
             far,
         });
         let descriptor = ranks.link.descriptor();
@@ -124,7 +131,7 @@ impl Far {
     }
 
     /// The attendant sends what the link has kept, if the rank does not poll soon.
-    fn note_post(&self) {
+    pub(super) fn note_post(&self) {
         self.polls.fetch_add(1, Ordering::Relaxed);
         if let Some(attendant) = &self.attendant {
             attendant.note_post();
@@ -133,8 +140,13 @@ impl Far {
 }
 
 impl FarRanks {
+    /// Returns the number of ranks, near ones among them.
+    pub(super) fn nranks(&self) -> usize {
+        self.far.len()
+    }
+
     #[inline]
-    fn has(&self, rank: Rank) -> bool {
+    pub(super) fn has(&self, rank: Rank) -> bool {
         self.far.get(rank as usize).is_some_and(|&far| far)
     }
 
@@ -155,7 +167,16 @@ impl FarRanks {
     /// Takes in what has come, unless another thread is at it, and wakes the ranks of this host that may wait for it. Tells whether it
     /// has posted answers.
     pub(super) fn poll(&self) -> bool {
-        let Some(mut inboxes) = self.inboxes.try_lock() else { return false };
+        self.inboxes.try_lock().is_some_and(|inboxes| self.take_in(inboxes) && self.send_replies())
+    }
+
+    /// Takes in what has come, behind another thread that is at it. Tells whether something had come.
+    pub(super) fn take_in_next(&self) -> bool {
+        self.take_in(self.inboxes.lock())
+    }
+
+    /// Tells whether something had come.
+    fn take_in(&self, mut inboxes: MutexGuard<'_, Box<[Inbox]>>) -> bool {
         let mut has_come = false;
         let polled = self.link.poll(&mut |event| {
             has_come = true;
@@ -178,7 +199,7 @@ impl FarRanks {
         if has_come {
             self.ring();
         }
-        has_come && self.send_replies()
+        has_come
     }
 
     /// Wakes the threads of this rank that sleep, and the other ranks of this host if they have news.
@@ -296,16 +317,13 @@ impl FarRanks {
                 }
             }
             Body::Shrink { words, endpoint } => self.shrink_frame(from, words, endpoint),
-            Body::News(News { disagreement, cause, ending }) => {
+            Body::News(News { disagreement, cause, dead, ending }) => {
                 let header = self.near.header();
                 header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
                 if cause != 0 {
                     let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
                 }
-                if let Some(ending) = ending {
-                    let word = &header.ended_by;
-                    let _ = word.compare_exchange(0, ending.word(from), Ordering::Release, Ordering::Relaxed);
-                }
+                self.hear_of_endings(dead, ending);
             }
             Body::Access(access) => return self.access(from, access),
         }
@@ -360,14 +378,6 @@ impl Transport {
         if let Some(attendant) = self.far.as_ref().and_then(|far| far.attendant.as_ref()) {
             attendant.take_over();
         }
-    }
-
-    /// A far rank's process has ended, as something else than the link tells.
-    pub fn note_far_death(&self, rank: Rank) {
-        let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
-        far.mirror.life(rank).node.mark_dead();
-        self.ring_all();
-        self.wake_own();
     }
 
     /// Why far ranks cannot be heard any more, if that is so.

@@ -176,7 +176,7 @@ impl Transport {
 
     /// Sends a request, when not too many are under way.
     pub(super) fn request(&self, to: Rank, access: FarAccess<'_>) -> Result<()> {
-        let Some(far) = self.far.as_ref().filter(|_| self.is_far(to)) else {
+        let Some(far) = self.far_to_post().filter(|_| self.is_far(to)) else {
             return Err(Error::internal(format!("a request to rank {to}, which is not far")));
         };
         if far.memory.under_way(to) >= WINDOW {

@@ -35,6 +35,9 @@ impl Transport {
 
     /// Tells this rank which ranks share a host: those have the same number. Only the first counts.
     pub fn number_hosts(&self, numbers: Vec<u32>) {
+        if let Some(far) = &self.far {
+            let _ = far.hosts.set(numbers.clone().into());
+        }
         let _ = self.hosts.numbers.set(numbers.into());
     }
 

@@ -160,6 +160,11 @@ impl Transport {
         if let Some(all) = parent.identities.all.get() {
             self.introduce(members.iter().map(|&r| all[r as usize].again()).collect());
         }
+        // A far rank may die before it has told its PID here.
+        for (rank, &member) in (0..).zip(members).filter(|&(rank, _)| self.is_far(rank)) {
+            let (told, pid) = (&self.lines(rank).life(rank).pid, parent.pid(member));
+            let _ = told.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     fn identity(&self, rank: Rank) -> Option<&Identity> {

@@ -282,14 +282,16 @@ impl Ending {
 }
 
 /// What a rank tells all others by the header. Words that are 0 tell nothing.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct News {
     /// A call in which ranks disagree.
     pub disagreement: u64,
     /// The rank or process because of which the rank gives up.
     pub cause: u64,
-    /// The rank has ended the calls on the communicator.
-    pub ending: Option<Ending>,
+    /// The first rank whose death the rank knows of.
+    pub dead: Option<Rank>,
+    /// How the calls on the communicator were ended, and by which rank.
+    pub ending: Option<(Ending, Rank)>,
 }
 
 /// A frame's body with its own copy of the bytes.

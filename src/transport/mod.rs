@@ -5,6 +5,7 @@ pub mod arrival;
 mod attendant;
 #[cfg(all(test, not(loom)))]
 mod conformance;
+mod endings;
 pub mod far;
 mod far_access;
 pub mod far_memory;

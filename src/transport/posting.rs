@@ -9,7 +9,7 @@ use crate::types::Rank;
 impl Transport {
     #[cold]
     pub(super) fn arrive_far(&self, scope: &Scope, offer: &Offer, bytes: usize) {
-        let Some(far) = &self.far else { return };
+        let Some(far) = self.far_to_post() else { return };
         let bytes = if offer.payload { bytes } else { 0 };
         far.post_to_all(Body::Arrival {
             seq: scope.seq,
@@ -22,14 +22,14 @@ impl Transport {
 
     /// Sends a far rank a range of this rank's staging memory, and the program counter that makes it visible.
     pub fn send_slot(&self, to: Rank, at: usize, bytes: usize, counter: u64) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             far.post(to, Body::Data { at, bytes: self.control.staging(self.rank, at, bytes), counter });
         }
     }
 
     /// Sends a far rank this rank's program counter.
     pub fn send_counter(&self, to: Rank, counter: u64) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             far.post(to, Body::Counter(counter));
         }
     }
@@ -37,14 +37,14 @@ impl Transport {
     /// Sends all far ranks this rank's program counter.
     #[cold]
     pub(super) fn send_counter_to_all(&self, counter: u64) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             far.post_to_all(Body::Counter(counter));
         }
     }
 
     /// Sends all far ranks this rank's life line as it is now.
     pub(super) fn send_life(&self) {
-        let Some(far) = &self.far else { return };
+        let Some(far) = self.far_to_post() else { return };
         let life = self.control.life(self.rank);
         far.post_to_all(Body::Life(LifeLine {
             pid: life.pid.load(Ordering::Relaxed),
@@ -56,7 +56,7 @@ impl Transport {
 
     /// Sends all far ranks what this rank has stored in the header.
     pub(super) fn send_news(&self, news: News) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             far.post_to_all(Body::News(news));
         }
     }
@@ -69,12 +69,9 @@ impl Transport {
         die_point!(50 "abort_begun");
         let word = &self.control.header().ended_by;
         let own = ending.word(self.rank);
-        let is_first = word.compare_exchange(0, own, Ordering::Release, Ordering::Relaxed).is_ok();
+        let _ = word.compare_exchange(0, own, Ordering::Release, Ordering::Relaxed);
         die_point!(51 "abort_told");
-        // Else the rank that was first tells it: ranks of other hosts would name this one.
-        if is_first {
-            self.send_news(News { ending: Some(ending), ..News::default() });
-        }
+        self.tell_endings();
         self.ring_all();
         die_point!(52 "abort_rung");
         // The rank that sleeps inside a call may be this very one.

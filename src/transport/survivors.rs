@@ -61,7 +61,7 @@ impl Transport {
     /// known.
     pub fn tell_shrink(&self, endpoint: &[u8]) {
         self.after_post();
-        let Some(far) = &self.far else { return };
+        let Some(far) = self.far_to_post() else { return };
         let life = self.control.life(self.rank);
         let of = |word: usize| life.shrink[word].load(Ordering::Relaxed);
         let mut words: Vec<u64> = words_of(endpoint).collect();

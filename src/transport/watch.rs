@@ -160,11 +160,12 @@ impl Transport {
         }
         // The kernel marks a dead process's life words one after another: another communicator's may be marked before this one's.
         let alive = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) < LEFT;
-        let elsewhere = self.control.dead_in_family();
-        let known = elsewhere.and_then(|pid| (0..self.nranks).find(|&r| self.pid(r) == pid && alive(r)));
+        let elsewhere = Some(self.control.dead_in_family()).filter(|&process| process != 0);
+        let is = |rank: Rank, process: u64| self.family_name(rank) == process && alive(rank);
+        let known = elsewhere.and_then(|process| (0..self.nranks).find(|&r| is(r, process)));
         let dead = known.or_else(|| (0..self.nranks).find(|&r| self.died_unprepared(r)))?;
         if known.is_none() {
-            self.control.note_dead_in_family(self.pid(dead));
+            self.control.note_dead_in_family(self.family_name(dead));
         }
         let note = noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire);
         die_point!(44 "death_noted");
@@ -314,7 +315,7 @@ mod tests {
         let (ranks, _) = transports(&[0; 3], Delivery::InOrder, 60_000);
         // No life word of this communicator tells of it yet.
         ranks[0].lines(1).life(1).pid.store(77, Ordering::Relaxed);
-        ranks[0].control.note_dead_in_family(77);
+        ranks[0].control.note_dead_in_family(ranks[0].family_name(1));
         ranks[2].end_calls(Ending::Aborted);
         let told = ranks[0].check_abort().unwrap_err();
         assert!(told.message.contains("rank 1 (pid 77) died"), "{told}");

@@ -168,6 +168,7 @@ impl Findings {
         self.trials += 1;
         let pid = format!("(pid {}", job.ranks[victim].pid());
         let mut last = None;
+        let before = self.wrong.len();
         for (r, verdict) in job.verdicts(victim) {
             match verdict {
                 None if !must_fail => {}
@@ -184,6 +185,11 @@ impl Findings {
                     last = last.max(Some(took));
                 }
             }
+        }
+        if self.wrong.len() > before && codes == [REMOTE] {
+            // A rank that has failed before it was killed is another matter.
+            let said = std::iter::from_fn(|| job.ranks[victim].try_next());
+            self.wrong.extend(said.map(|said| format!("rank {victim} said before: {said:?}")));
         }
         self.last.extend(last);
     }

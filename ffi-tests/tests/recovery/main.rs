@@ -10,6 +10,7 @@ mod die_points;
 mod hostile;
 mod joining;
 mod kills;
+mod kills_of_hosts;
 mod limits;
 mod machines;
 mod namespaces;

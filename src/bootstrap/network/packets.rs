@@ -8,6 +8,7 @@ const LEAVE: [u8; 8] = *b"PENNYlve";
 const TOLD: [u8; 8] = *b"PENNYtld";
 const DEATH: [u8; 8] = *b"PENNYded";
 const LEFT: [u8; 8] = *b"PENNYlft";
+const ENDED: [u8; 8] = *b"PENNYend";
 const PING: [u8; 8] = *b"PENNYpng";
 
 /// A packet of a rank.
@@ -17,6 +18,8 @@ pub enum FromRank<'a> {
     Tell(&'a [u8]),
     /// The end of its connection will not be its death.
     Leave,
+    /// The process of another rank on its host has ended, as the kernel has told it.
+    Ended(u32),
     /// Nothing: that it has come shows that the network leads here.
     Ping,
 }
@@ -40,6 +43,7 @@ impl<'a> FromRank<'a> {
         match self {
             FromRank::Tell(bytes) => [&TELL[..], bytes].concat(),
             FromRank::Leave => LEAVE.to_vec(),
+            FromRank::Ended(rank) => [&ENDED[..], &rank.to_le_bytes()].concat(),
             FromRank::Ping => PING.to_vec(),
         }
     }
@@ -49,6 +53,7 @@ impl<'a> FromRank<'a> {
         match packet.split_first_chunk::<8>()? {
             (&TELL, bytes) if bytes.len() <= MOST_TOLD => Some(FromRank::Tell(bytes)),
             (&LEAVE, []) => Some(FromRank::Leave),
+            (&ENDED, rank) => Some(FromRank::Ended(u32::from_le_bytes(rank.try_into().ok()?))),
             (&PING, []) => Some(FromRank::Ping),
             _ => None,
         }
@@ -91,7 +96,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_packet_survives_the_journey(from: u32, bytes in prop::collection::vec(any::<u8>(), 0..=MOST_TOLD)) {
-            for packet in [FromRank::Tell(&bytes), FromRank::Leave, FromRank::Ping] {
+            for packet in [FromRank::Tell(&bytes), FromRank::Leave, FromRank::Ended(from), FromRank::Ping] {
                 let bytes = packet.encode();
                 prop_assert_eq!(FromRank::decode(&bytes), Some(packet));
             }

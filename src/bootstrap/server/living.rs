@@ -71,10 +71,20 @@ impl Server {
             Some(FromRank::Tell(bytes)) => {
                 self.tell_others(serial, rank, &ToRank::Told { from: rank, bytes }.encode());
             }
+            Some(FromRank::Ended(dead)) => self.hear_of_death(serial, dead),
             Some(FromRank::Ping) => {}
             Some(FromRank::Leave) | None => return false,
         }
         true
+    }
+
+    /// A rank says that the process of another has ended. It may end because of that, and its connection before the other's.
+    fn hear_of_death(&mut self, serial: u64, dead: u32) {
+        let is_its = |g: &RankConnection| g.joined() == Some((serial, dead));
+        if let Some(connection) = self.rank_connections.iter_mut().find(|g| is_its(g)) {
+            connection.stage = Stage::Gone;
+            self.tell_others(serial, dead, &ToRank::Death { rank: dead }.encode());
+        }
     }
 
     /// Tells all ranks that have joined nothing, so that one whose host is gone is missed.
@@ -84,9 +94,13 @@ impl Server {
         }
         self.next_ping = Some(now + PING);
         let packet = ToRank::Ping.encode();
+        // What a rank has sent before its process ended is read before its end is.
+        let may_go_on = |e: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, WouldBlock};
+            matches!(e.kind(), WouldBlock | BrokenPipe | ConnectionReset)
+        };
         let has_ended = |g: &RankConnection| {
-            g.joined().is_some()
-                && g.connection.ping(&packet).is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock)
+            g.joined().is_some() && g.connection.ping(&packet).is_err_and(|e| !may_go_on(&e))
         };
         let ended: Vec<usize> =
             (0..self.rank_connections.len()).filter(|&at| has_ended(&self.rank_connections[at])).collect();

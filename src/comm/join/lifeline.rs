@@ -24,7 +24,7 @@ const MOST_EARLY: usize = 4096;
 const STACK: usize = 2 << 20;
 
 /// The connection, which a thread listens to.
-pub(super) struct Lifeline {
+pub(in crate::comm) struct Lifeline {
     attendance: Attendance,
     /// The server is a thread of rank 0's process.
     is_at_rank_0: bool,
@@ -36,7 +36,11 @@ pub(super) struct Lifeline {
     is_over: AtomicBool,
     /// The communicator of the meeting and those that were made from it, with the ranks of each in the meeting.
     listeners: Mutex<Vec<Listener>>,
+    /// The ranks whose deaths were heard, in their order: for communicators that are made later.
+    dead: Mutex<Vec<Rank>>,
     clock: Mutex<Clock>,
+    /// The ranks of this host whose deaths this rank has told the server.
+    told_dead: Mutex<Vec<Rank>>,
 }
 
 /// The clock of a declared machine.
@@ -68,7 +72,9 @@ impl Lifeline {
             verdict: OnceLock::new(),
             is_over: AtomicBool::new(false),
             listeners: Mutex::default(),
+            dead: Mutex::default(),
             clock: Mutex::new(Clock::Early(Vec::new())),
+            told_dead: Mutex::default(),
         });
         lifeline.add(transport, (0..transport.nranks()).collect());
         transport.keep_until_end(Arc::new(Leave(lifeline.clone())));
@@ -89,14 +95,45 @@ impl Lifeline {
         }
     }
 
+    /// A call of this communicator has ended with an error: has it, and all that were made from the same meeting, tell what they know of a
+    /// death or an abort, the server too. This rank may end next: its end must not be told before what it ended for.
+    pub fn tell_endings(of: &Transport) {
+        let Some(kept) = of.kept() else { return };
+        let Some(Leave(lifeline)) = kept.downcast_ref() else { return };
+        let found = |l: &Listener| Some((l.transport.upgrade()?, l.ranks.clone()));
+        let all: Vec<_> = lifeline.listeners.lock().iter().filter_map(found).collect();
+        for (transport, ranks) in all {
+            if let Some(dead) = transport.first_dead().filter(|&dead| !transport.is_far(dead)) {
+                lifeline.tell_death(ranks[dead as usize]);
+            }
+            transport.tell_endings();
+        }
+    }
+
+    /// Tells the server, once, that the process of a rank of this host has ended. Where it is gone, far ranks are told by their links all the same.
+    fn tell_death(&self, dead: Rank) {
+        let mut told = self.told_dead.lock();
+        if !told.contains(&dead) {
+            told.push(dead);
+            let _ = self.attendance.tell_death(dead);
+        }
+    }
+
     fn add(&self, transport: &Arc<Transport>, ranks: Vec<Rank>) {
-        let mut listeners = self.listeners.lock();
-        listeners.retain(|listener| listener.transport.strong_count() > 0);
-        listeners.push(Listener { transport: Arc::downgrade(transport), ranks });
+        {
+            let mut listeners = self.listeners.lock();
+            listeners.retain(|listener| listener.transport.strong_count() > 0);
+            listeners.push(Listener { transport: Arc::downgrade(transport), ranks: ranks.clone() });
+        }
+        let dead = self.dead.lock().clone();
+        let there = |rank: Rank| ranks.iter().position(|&r| r == rank);
+        dead.into_iter().filter_map(there).for_each(|rank| transport.note_far_death(rank as Rank));
     }
 
     /// Calls `told` for each communicator that is left, with the rank there of one of the meeting's.
     fn each(&self, rank: Rank, mut told: impl FnMut(&Transport, Rank)) {
+        // Before the listeners are looked up: who is not among them yet finds it there.
+        self.dead.lock().push(rank);
         let found = |listener: &Listener| {
             let there = listener.ranks.iter().position(|&r| r == rank)?;
             Some((listener.transport.upgrade()?, there as Rank))

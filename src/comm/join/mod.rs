@@ -227,7 +227,7 @@ pub(in crate::comm) mod given;
 pub(in crate::comm) mod grow;
 mod hosts;
 pub(in crate::comm) mod introduction;
-mod lifeline;
+pub(in crate::comm) mod lifeline;
 mod linked_child;
 mod meeting;
 pub(in crate::comm) mod pending;

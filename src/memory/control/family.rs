@@ -55,14 +55,14 @@ impl FamilyFile {
         &self.header().given
     }
 
-    /// Returns the PID of the process whose death a communicator of the file has noticed first.
-    pub fn dead(&self) -> Option<u32> {
-        Some(self.header().dead.load(Ordering::Acquire) as u32).filter(|&pid| pid != 0)
+    /// Returns the process whose death a communicator of the file has noticed first; 0: none.
+    pub fn dead(&self) -> u64 {
+        self.header().dead.load(Ordering::Acquire)
     }
 
     /// Notes the first death of a communicator of the file.
-    pub fn note_dead(&self, pid: u32) {
-        self.header().dead.store(u64::from(pid), Ordering::Release);
+    pub fn note_dead(&self, process: u64) {
+        self.header().dead.store(process, Ordering::Release);
     }
 
     /// Takes a place for a child.

@@ -112,14 +112,6 @@ const QUESTION: u64 = 24;
 const ANSWERED: u64 = 25;
 const CLOSED: u64 = 26;
 
-fn ending_code(ending: Option<Ending>) -> u64 {
-    match ending {
-        None => 0,
-        Some(Ending::Aborted) => 1,
-        Some(Ending::Revoked) => 2,
-    }
-}
-
 /// Appends a frame. `placed`: its bytes are written to their place by themselves.
 pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
     let mut add = |kind: u64, number: u64, own: &[u64], bytes: Payload<'_>| {
@@ -150,8 +142,10 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 let both = u64::from(line.pid) | u64::from(line.state) << 32;
                 add(LIFE, number, &[both, line.start, line.failed_seq], none);
             }
-            Body::News(News { disagreement, cause, ending }) => {
-                add(NEWS, number, &[disagreement, cause, ending_code(ending)], none);
+            Body::News(News { disagreement, cause, dead, ending }) => {
+                let dead = u64::from(dead.map_or(0, |rank| rank + 1));
+                let ending = u64::from(ending.map_or(0, |(ending, by)| ending.word(by)));
+                add(NEWS, number, &[disagreement, cause, dead << 32 | ending], none);
             }
             Body::Shrink { words, endpoint } => add(SHRINK, number, &words, endpoint),
             Body::Access(access) => match access {
@@ -225,12 +219,8 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         NEWS => Body::News(News {
             disagreement: own[0],
             cause: own[1],
-            ending: match own[2] {
-                0 => None,
-                1 => Some(Ending::Aborted),
-                2 => Some(Ending::Revoked),
-                _ => return None,
-            },
+            dead: ((own[2] >> 32) as u32).checked_sub(1),
+            ending: Ending::of(own[2] as u32),
         }),
         SHRINK => Body::Shrink { words: [own[0], own[1]], endpoint: bytes },
         PUT => Body::Access(FarAccess::Put { at: own[0], bytes, more: false }),
@@ -288,7 +278,7 @@ mod tests {
                 }
                 Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
-                Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
+                Body::News(n) => format!("{number} news {n:?}"),
                 Body::Access(access) => format!("{number} {}", access_text(access)),
                 Body::Shrink { words: own, endpoint } => {
                     format!("{number} shrink {own:?} {:?}", copied(endpoint))
@@ -327,6 +317,7 @@ mod tests {
         let mut payload = [5u64, 6, 7];
         let payload = Payload::from(&mut payload[..]).part(0, 21);
         let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9 };
+        let news = News { disagreement: 1, cause: 2, dead: Some(3), ending: Some((Ending::Revoked, 4)) };
         let change = Change { op: AtomicOp::Xor, value: 8, expected: 9 };
         let change = FarAccess::Change { at: 7, wide: true, change, ticket: 10, more: false };
         let ask = FarAccess::Ask { of: 1, words: [2, 3, 4], bytes: payload, ticket: 5, more: false };
@@ -335,7 +326,7 @@ mod tests {
             Item::Line(1, Body::Counter(u64::MAX)),
             Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload }),
             Item::Line(3, Body::Life(life)),
-            Item::Line(4, Body::News(News { disagreement: 1, cause: 2, ending: Some(Ending::Revoked) })),
+            Item::Line(4, Body::News(news)),
             Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
             Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
             Item::Line(7, Body::Shrink { words: [3, 4], endpoint: payload }),

@@ -37,7 +37,7 @@ pub fn message_frame(mirror: &Lines, near: &Control, me: Rank, from: Rank, body:
 impl Transport {
     /// Sends a far rank a slot of the ring to it, which this rank has filled in.
     pub(in crate::transport) fn send_piece(&self, to: Rank, index: u64, bytes: usize) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             let (head, bytes) = self.control.pair_slot(self.rank, to, index, bytes);
             let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
             far.post(to, Body::Piece { index, args, count, bytes });
@@ -46,7 +46,7 @@ impl Transport {
 
     /// Sends a far rank what this rank says of the ring from it.
     pub(in crate::transport) fn send_taken(&self, to: Rank) {
-        if let Some(far) = &self.far {
+        if let Some(far) = self.far_to_post() {
             let pair = self.control.pair(to, self.rank);
             far.post(
                 to,
