@@ -188,7 +188,13 @@ impl<'a> PairTransfer<'a> {
         if self.send {
             t.reserve_places_for_pieces(self.peer, self.data.bytes(), &mut peer.has_places)?;
         }
-        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
+        let begins = self.first.is_none();
+        let ended = if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) };
+        if begins {
+            // The peer reads this line: to take it back may take long, and a message that is sent should not wait for that.
+            t.control().pair(self.peer, t.rank()).count(self.send);
+        }
+        ended
     }
 
     /// Fills slots as far as there is room. The receiver is rung after the first and after the last of them.
