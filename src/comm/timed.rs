@@ -80,8 +80,8 @@ impl CommCore {
         Ok(())
     }
 
-    /// Breaks the communicator after the error of a wait if no call can succeed any more. Returns the error, which may name who is to blame on the declared machine. That is found
-    /// out first: ranks that are told of this failure end their waits.
+    /// Breaks the communicator after the error of a wait if no call can succeed any more. Returns the error, which may name who is to blame
+    /// on the declared machine. That is found out first: ranks that are told of this failure end their waits.
     pub(super) fn fail_wait(&mut self, error: Error) -> Error {
         let error = self.timing().blame(error);
         self.break_with(&error);

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Ranks keep the arguments to their latest calls where others can look them up (`transport::agreement`), with their program
-//! counters, their states, and how many messages they have begun to send to each peer and to receive from it. That outlives them as long as a rank has the memory mapped. So nothing is recorded for this while all is well:
-//! the first error after which no call can succeed reads what is there.
+//! counters, their states, and how many messages they have begun to send to each peer and to receive from it. That outlives them as
+//! long as a rank has the memory mapped. So little is recorded for this while all is well: the first error after which no call can
+//! succeed reads what is there.
 
 use super::Transport;
 use super::watch::call_text;

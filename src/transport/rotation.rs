@@ -140,12 +140,6 @@ impl Transport {
     }
 }
 
-/// Tells whether slots of programs and pieces of messages rotate on this processor.
-#[inline]
-pub fn all_rotates() -> bool {
-    here(2) == Rotation::All
-}
-
 /// The most ranks of which payloads alone rotate: more have too few places.
 const MOST_RANKS: u32 = 8;
 

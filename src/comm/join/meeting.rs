@@ -9,6 +9,7 @@ use crate::comm::config::{MOST_STAGING, Settings};
 use crate::comm::host_profile;
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Participant};
+use crate::kernels::hints::Rotation;
 use crate::memory::control::{Control, Layout, Membership};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::profile::HostProfile;
@@ -120,7 +121,7 @@ impl PreparedRank {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let rotates = rotation::all_rotates() && !entrance.place.is_of_hosts();
+        let rotates = rotation::here(nranks) == Rotation::All && !entrance.place.is_of_hosts();
         let staging = settings.staging_bytes(nranks, machine.is_some(), rotates);
         // Ranks of several hosts learn first who is where.
         let founded = match entrance.place.is_of_hosts() {
