@@ -130,8 +130,8 @@ impl Lifeline {
         dead.into_iter().filter_map(there).for_each(|rank| transport.note_far_death(rank as Rank));
     }
 
-    /// Calls `told` for each communicator that is left, with the rank there of one of the meeting's.
-    fn each(&self, rank: Rank, mut told: impl FnMut(&Transport, Rank)) {
+    /// The process of a rank of the meeting has ended: tells each communicator that is left, and keeps it for those that are made later.
+    fn note_death(&self, rank: Rank) {
         // Before the listeners are looked up: who is not among them yet finds it there.
         self.dead.lock().push(rank);
         let found = |listener: &Listener| {
@@ -139,7 +139,7 @@ impl Lifeline {
             Some((listener.transport.upgrade()?, there as Rank))
         };
         let all: Vec<_> = self.listeners.lock().iter().filter_map(found).collect();
-        all.iter().for_each(|(transport, rank)| told(transport, *rank));
+        all.iter().for_each(|(transport, rank)| transport.note_far_death(*rank));
     }
 
     fn listen(&self) {
@@ -158,7 +158,7 @@ impl Lifeline {
                 continue;
             };
             match heard {
-                Heard::Death(rank) => self.each(rank, |transport, rank| transport.note_far_death(rank)),
+                Heard::Death(rank) => self.note_death(rank),
                 Heard::Failed(error) => self.fail(error),
                 Heard::Left(rank) => rank_0_left |= rank == 0,
                 // For the clock alone.
@@ -167,7 +167,7 @@ impl Lifeline {
                 // None of those ranks answers any more, and nobody tells of their end.
                 Heard::Cut => {
                     for &rank in &self.beside {
-                        self.each(rank, |transport, rank| transport.note_far_death(rank));
+                        self.note_death(rank);
                     }
                     return self.miss_the_server(rank_0_left);
                 }
@@ -230,7 +230,7 @@ impl Lifeline {
             return;
         }
         if self.is_at_rank_0 {
-            return self.each(0, |transport, rank| transport.note_far_death(rank));
+            return self.note_death(0);
         }
         log::decided(format_args!(
             "{}, where the ranks met, is gone: the death of a rank on another host will be noticed at the deadline only",
