@@ -1,6 +1,6 @@
 //! Ranks on two hosts whose network is cut: namespaces with a cable or two between, of which one is pulled. Needs root and `ip`.
 
-use crate::ranks::{Failure, Rank, Said, Setting, acts, alone, now_ns, start_one, times};
+use crate::ranks::{Failure, Rank, Said, Setting, acts, now_ns, start_one, times, turn};
 use std::path::Path;
 use std::process::Command;
 
@@ -97,7 +97,7 @@ fn start(cable: &Cable, libfabric: &Path, further: &[(&str, &str)], list: &[Stri
 #[test]
 fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
-    let _alone = alone();
+    let _turn = turn();
     let mut last = Vec::new();
     for trial in 0..times(2, 20) {
         let Some(cable) = Cable::new(trial) else {
@@ -135,7 +135,7 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
 #[test]
 fn ranks_with_two_networks_go_on_when_one_is_cut() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
-    let _alone = alone();
+    let _turn = turn();
     for trial in 0..times(2, 20) {
         let numbers = [100 + trial, 200 + trial];
         let Some(cable) = Cable::new(numbers[0]).filter(|cable| cable.lay(['c', 'd'], numbers[1])) else {

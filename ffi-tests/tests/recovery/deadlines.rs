@@ -1,6 +1,6 @@
 //! Who never comes, stops, dawdles, aborts, destroys or forks: a sentence for each, and never a hang.
 
-use crate::ranks::{PLAIN, Said, Setting, acts, alone, start, start_one};
+use crate::ranks::{PLAIN, Said, Setting, acts, start, start_one, turn};
 use nix::sys::signal::Signal;
 
 const USAGE: i32 = 5;
@@ -54,7 +54,7 @@ fn a_rank_that_never_calls_is_named_at_the_deadline() {
 
 #[test]
 fn a_stopped_rank_is_named_with_its_pid_and_state() {
-    let _alone = alone();
+    let _turn = turn();
     let env = [("PENNY_TIMEOUT", "2")];
     for what in ["all_reduce 16", "all_reduce 100000", "barrier 0", "transfer 100000"] {
         let (call, on) = (format!("call {what}"), format!("loop {what}"));

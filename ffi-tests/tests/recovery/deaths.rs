@@ -1,6 +1,6 @@
 //! A rank is killed at any instant: every survivor is told who, at once, and nothing is left.
 
-use crate::ranks::{PLAIN, Rank, Said, acts, alone, leftovers, now_ns, random, start, times};
+use crate::ranks::{PLAIN, Rank, Said, acts, leftovers, now_ns, random, start, times, turn};
 use std::time::Duration;
 
 const REMOTE: i32 = 6;
@@ -26,7 +26,7 @@ impl Delays {
 /// One life of a communicator: `n` ranks call on and on, one is killed after a while.
 fn kill_one(n: u32, what: &str, count: usize, heap: bool, victim: u32, trial: u32, delays: &mut Delays) {
     let call = |verb: &str| format!("{verb} {what} {count}");
-    let _alone = alone();
+    let _turn = turn();
     let mut ranks = start(n, &PLAIN, |rank| {
         let ending = ENDINGS[(rank + trial) as usize % ENDINGS.len()];
         let mut list = acts(&["join", &call("call"), &call("loop"), &call("call"), ending]);
@@ -69,7 +69,7 @@ fn kill_one(n: u32, what: &str, count: usize, heap: bool, victim: u32, trial: u3
 #[test]
 fn whoever_waits_for_a_survivor_in_a_smaller_communicator_learns_of_the_death_beside_it() {
     for (ending, told) in [("part-destroy", "has destroyed the communicator"), ("crash", "died")] {
-        let _alone = alone();
+        let _turn = turn();
         let mut ranks = start(4, &PLAIN, |rank| match rank {
             0 => acts(&["join", "divide", "call barrier 0", ending, "hold"]),
             1 => acts(&["join", "divide", "part barrier 0"]),
@@ -93,7 +93,7 @@ fn whoever_waits_for_a_survivor_in_a_smaller_communicator_learns_of_the_death_be
 
 #[test]
 fn of_two_deaths_a_second_communicator_names_the_one_that_the_first_has_noticed() {
-    let _alone = alone();
+    let _turn = turn();
     let mut ranks = start(3, &PLAIN, |rank| match rank {
         0 => acts(&["join", "duplicate", "call barrier 0", "crash"]),
         _ => acts(&["join", "duplicate", "hold", "part barrier 0"]),
@@ -208,7 +208,7 @@ fn two_ranks_notice_each_others_death_too() {
 
 #[test]
 fn a_disagreement_that_follows_a_death_is_told_as_the_death() {
-    let _alone = alone();
+    let _turn = turn();
     // Rank 0 learns of the death and goes on to another call than that to which rank 1 comes afterwards.
     let mut ranks = start(3, &PLAIN, |rank| {
         let after = ["call all_gather 16", "call barrier 0", "call all_reduce 16"][rank as usize];

@@ -5,7 +5,7 @@
 //! name begins so.
 
 use crate::deaths::still_there;
-use crate::ranks::{Failure, Rank, Said, Setting, acts, alone, leftovers, start_program, times};
+use crate::ranks::{Failure, Rank, Said, Setting, acts, leftovers, start_program, times, turn};
 use nix::sys::signal::Signal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -241,7 +241,7 @@ fn table() -> Vec<String> {
 
 #[test]
 fn a_death_at_any_point_is_told_to_all() {
-    let _alone = alone();
+    let _turn = turn();
     let before = leftovers();
     let (mut deaths, mut complaints) = (0, Vec::new());
     for (number, point) in table().iter().enumerate() {
@@ -270,7 +270,7 @@ fn a_death_at_any_point_is_told_to_all() {
 
 #[test]
 fn a_death_at_any_point_of_the_first_join_is_told_to_all() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut deaths, mut complaints) = (0, Vec::new());
     let joins = |point: &&String| {
         let first = ["join_", "attach_", "keeper_word", "keeper_linked"];
@@ -299,7 +299,7 @@ fn found(complaints: &mut Vec<String>, about: &str, trial: impl FnOnce() -> Vec<
 
 #[test]
 fn a_death_at_any_point_of_an_abort_is_told_to_all() {
-    let _alone = alone();
+    let _turn = turn();
     let mut complaints = Vec::new();
     for (number, point) in ["abort_begun", "abort_told", "abort_rung"].into_iter().enumerate() {
         let victim = number as u32 % RANKS;
@@ -317,7 +317,7 @@ fn a_death_at_any_point_of_an_abort_is_told_to_all() {
 
 #[test]
 fn a_death_while_a_rank_gives_up_is_told_to_the_others() {
-    let _alone = alone();
+    let _turn = turn();
     let mut complaints = Vec::new();
     for point in ["fail_cause", "fail_call", "fail_state", "fail_counted"] {
         // Rank 1 waits for rank 0, which sleeps, until its deadline; and dies while it tells that it has given up.
@@ -336,7 +336,7 @@ fn a_death_while_a_rank_gives_up_is_told_to_the_others() {
 
 #[test]
 fn a_death_while_a_rank_notes_anothers_death_is_told_to_the_third() {
-    let _alone = alone();
+    let _turn = turn();
     let mut complaints = Vec::new();
     for _ in 0..times(3, 20) {
         found(&mut complaints, "death_noted", || {
@@ -362,7 +362,7 @@ fn a_death_while_a_rank_notes_anothers_death_is_told_to_the_third() {
 
 #[test]
 fn a_death_while_a_rank_writes_why_a_machine_halts_is_told_to_all() {
-    let _alone = alone();
+    let _turn = turn();
     let mut complaints = Vec::new();
     for point in ["halt_writing", "halt_written"] {
         found(&mut complaints, point, || {

@@ -1,6 +1,6 @@
 //! A process of the same user writes over the segments of ranks at work: wrong results and errors, but no crash and no hang.
 
-use crate::ranks::{PLAIN, Rank, Setting, acts, alone, now_ns, random, start, times};
+use crate::ranks::{PLAIN, Rank, Setting, acts, now_ns, random, start, times, turn};
 use penny::internals::fabric::live::clock_segment::ClockSegment;
 use penny::internals::memory::control::{Header, Life, MAGIC};
 use std::fs::File;
@@ -126,7 +126,7 @@ fn survive(attack: &Attack, seed: u64) {
     let first = format!("call {what} 100");
     let mut ranks = start(RANKS, &Setting { env, ..PLAIN }, |rank| {
         let ending = ["destroy", "exit", "abort"][rank as usize];
-        let mut list = acts(&["heap", "join", &first]);
+        let mut list = acts(&["heap", "join", &first, "hold"]);
         list.extend(std::iter::repeat_n(format!("repeat {times} {what} 100"), 3));
         list.extend(acts(&[
             "call split 10",
@@ -140,8 +140,9 @@ fn survive(attack: &Attack, seed: u64) {
     for rank in &mut ranks {
         ["heap", "join", &first].iter().for_each(|act| rank.did(act));
     }
-    // Opened before the pause: a rank that ends meanwhile takes its descriptors with it.
+    // Opened while they hold: a rank that has ended has taken its descriptors with it.
     let opened: Vec<_> = ranks.iter().flat_map(segments).filter(aim).collect();
+    ranks.iter_mut().for_each(Rank::release);
     std::thread::sleep(Duration::from_millis(chance.below(30)));
     let files: Vec<_> = opened
         .into_iter()
@@ -177,7 +178,7 @@ fn random_words_in_heaps_with_the_ledger_of_races_end_no_rank_and_hang_none() {
 }
 
 fn attacked(attack: &Attack, times: u32) {
-    let _alone = alone();
+    let _turn = turn();
     if let Some(seed) = std::env::var("PENNY_TEST_SEED")
         .ok()
         .and_then(|s| u64::from_str_radix(s.trim_start_matches("0x"), 16).ok())

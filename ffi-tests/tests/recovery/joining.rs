@@ -1,6 +1,6 @@
 //! A rank dies or gives up between its call and the communicator: all others are told at once, by name.
 
-use crate::ranks::{PLAIN, Rank, Said, Setting, acts, alone, now_ns, random, start, start_one, times};
+use crate::ranks::{PLAIN, Rank, Said, Setting, acts, now_ns, random, start, start_one, times, turn};
 use std::time::Duration;
 
 const SYSTEM: i32 = 2;
@@ -72,7 +72,7 @@ fn absentees(sentence: &str) -> Vec<u32> {
 }
 
 fn kill_many(what: &str, endings: &[&str]) {
-    let _alone = alone();
+    let _turn = turn();
     for trial in 0..times(24, 200) {
         let mut endings = endings.to_vec();
         let turn = trial as usize % endings.len();

@@ -3,7 +3,7 @@
 //!
 //! What is random follows from `KILLS_SEED`, drawn and printed unless set. `KILLS_KIND=shmem` plays one kind alone.
 
-use crate::ranks::{Failure, Rank, Said, Setting, alone, now_ns, random, start_program, times};
+use crate::ranks::{Failure, Rank, Said, Setting, now_ns, random, start_program, times, turn};
 use penny_ffi_tests::library;
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ impl Findings {
 
 #[test]
 fn survivors_of_a_kill_in_any_kind_of_call_name_the_dead() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(44, 880) {
         let n = 2 + chance.below(4);
@@ -253,7 +253,7 @@ impl Findings {
 
 #[test]
 fn survivors_of_a_kill_go_on_in_a_smaller_communicator() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(20, 400) {
         let n = 3 + chance.below(3);
@@ -268,7 +268,7 @@ fn survivors_of_a_kill_go_on_in_a_smaller_communicator() {
 
 #[test]
 fn survivors_of_a_kill_while_ranks_join_name_the_dead_or_the_missing() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for _ in 0..times(8, 60) {
         let n = 2 + chance.below(4);
@@ -303,7 +303,7 @@ fn survivors_of_a_kill_while_ranks_join_name_the_dead_or_the_missing() {
 
 #[test]
 fn survivors_of_a_kill_while_ranks_leave_come_through_or_name_the_dead() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for _ in 0..times(8, 60) {
         let n = 2 + chance.below(4);
@@ -316,7 +316,7 @@ fn survivors_of_a_kill_while_ranks_leave_come_through_or_name_the_dead() {
 
 #[test]
 fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(6, 100) {
         let n = 2 + chance.below(4);
@@ -336,7 +336,7 @@ fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
 #[test]
 fn survivors_of_a_kill_on_another_host_name_the_dead() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(25, 200) {
         let n = 2 + chance.below(3);
@@ -354,7 +354,7 @@ fn survivors_of_a_kill_on_another_host_name_the_dead() {
 #[test]
 fn survivors_of_a_kill_on_another_host_go_on_in_a_smaller_communicator() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
-    let _alone = alone();
+    let _turn = turn();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(10, 200) {
         let n = 3 + chance.below(3);

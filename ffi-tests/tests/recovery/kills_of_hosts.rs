@@ -1,7 +1,7 @@
 //! A rank of several hosts is killed, where rank 0's process serves the meeting, as under a launcher, and survivors end as soon as they know:
 //! each is told the death, and none hangs.
 
-use crate::ranks::{Rank, Said, Setting, acts, alone, now_ns, random, start_one, times};
+use crate::ranks::{Rank, Said, Setting, acts, now_ns, random, start_one, times, turn};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn start(hosts: &[&str], libfabric: &Path, list: impl Fn(u32) -> Vec<String>) ->
 #[test]
 fn survivors_that_end_at_once_leave_the_others_told_of_the_first_death() {
     let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
-    let _alone = alone();
+    let _turn = turn();
     let (mut last, mut wrong) = (Vec::new(), Vec::new());
     // Where large messages are under way, the last words of rank 0 may wait behind them (docs/decisions/0051): 1 of 600.
     let counts: &[usize] = if times(0, 1) == 1 { &[4, 4_000, 40_000] } else { &[4, 1_000] };

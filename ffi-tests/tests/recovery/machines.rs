@@ -1,7 +1,7 @@
 //! Ranks on a declared machine, whose clock is everybody's: one is killed, and the clock must not die with it.
 
 use crate::deaths::still_there;
-use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
+use crate::ranks::{Rank, Setting, acts, leftovers, random, start, times, turn};
 use nix::sys::signal::Signal;
 use penny::internals::fabric::live::clock_segment::ClockSegment;
 use std::fs::File;
@@ -48,7 +48,7 @@ fn survive(mut ranks: Vec<Rank>, victim: u32) {
 
 #[test]
 fn survivors_on_a_machine_name_the_dead_and_nothing_is_left() {
-    let _alone = alone();
+    let _turn = turn();
     let before = leftovers();
     for trial in 0..times(12, 100) {
         let machine = ["dgx-h100", "t3000"][trial as usize % 2];
@@ -72,7 +72,7 @@ fn board(pid: u32) -> ClockSegment {
 
 #[test]
 fn the_death_of_whoever_runs_the_engine_is_told_to_all() {
-    let _alone = alone();
+    let _turn = turn();
     let mut hits = 0;
     for _ in 0..times(12, 100) {
         let mut ranks = busy("dgx-h100", "transfer", 64);
@@ -133,7 +133,7 @@ fn stop(ranks: &[Rank], victim: u32) -> bool {
 
 #[test]
 fn whichever_rank_is_stopped_the_others_come_to_their_deadline_and_name_it() {
-    let _alone = alone();
+    let _turn = turn();
     let mut hits = 0;
     for trial in 0..times(12, 100) {
         let victim = trial % RANKS;
@@ -156,7 +156,7 @@ fn whichever_rank_is_stopped_the_others_come_to_their_deadline_and_name_it() {
 
 #[test]
 fn an_abort_ends_calls_while_the_rank_that_runs_the_engine_is_stopped() {
-    let _alone = alone();
+    let _turn = turn();
     let mut hits = 0;
     for trial in 0..times(8, 60) {
         let victim = trial % RANKS;

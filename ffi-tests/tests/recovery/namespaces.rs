@@ -1,6 +1,6 @@
 //! Ranks in PID namespaces of their own, as in containers: their PIDs mean nothing to the others.
 
-use crate::ranks::{PLAIN, Rank, Setting, acts, alone, start_one, times};
+use crate::ranks::{PLAIN, Rank, Setting, acts, start_one, times, turn};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn a_slow_rank_in_another_pid_namespace_is_not_taken_for_dead() {
     if !may() {
         return;
     }
-    let _alone = alone();
+    let _turn = turn();
     for _ in 0..times(3, 20) {
         let list = ["join", "call all_reduce 100", "call children 10", "destroy"];
         let mut ranks = start(&list);
@@ -75,7 +75,7 @@ fn a_rank_that_dies_in_another_pid_namespace_is_named_at_once() {
     if !may() {
         return;
     }
-    let _alone = alone();
+    let _turn = turn();
     for trial in 0..times(6, 40) {
         let (call, go_on) = match trial % 2 {
             0 => ("call all_reduce 100", "loop all_reduce 100"),
@@ -100,7 +100,7 @@ fn a_rank_that_dies_while_it_joins_from_another_pid_namespace_is_named_at_once()
     if !may() {
         return;
     }
-    let _alone = alone();
+    let _turn = turn();
     for trial in 0..times(10, 100) {
         let mut ranks = start(&["join", "call all_reduce 100", "loop all_reduce 100"]);
         let victim = awaited(&ranks[1]);

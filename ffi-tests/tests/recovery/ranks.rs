@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest wait for a rank. No measurement comes near it: a rank that says nothing for this long hangs.
@@ -238,8 +238,26 @@ pub fn now_ns() -> u64 {
     (time.tv_sec() * 1_000_000_000 + time.tv_nsec()) as u64
 }
 
-/// Held by tests that measure or need both cores; other tests run side by side.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|e| e.into_inner())
+/// How many of the tests that start many ranks run at a time: they wait for most of their time, and are the longer, the more there are.
+const AT_A_TIME: u32 = 2;
+
+static UNDER_WAY: Mutex<u32> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// Held by a test that starts many ranks; others run beside it.
+pub struct Turn;
+
+/// Waits until few enough others are under way.
+pub fn turn() -> Turn {
+    let under_way = UNDER_WAY.lock().unwrap_or_else(|e| e.into_inner());
+    let full = |running: &mut u32| *running >= AT_A_TIME;
+    *ENDED.wait_while(under_way, full).unwrap_or_else(|e| e.into_inner()) += 1;
+    Turn
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *UNDER_WAY.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
+        ENDED.notify_one();
+    }
 }

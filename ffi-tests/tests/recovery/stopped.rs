@@ -1,6 +1,6 @@
 //! A rank is stopped: at the deadline every survivor names it, whichever survivor gives up first and whatever it does then.
 
-use crate::ranks::{Rank, Setting, acts, alone, random, start, times};
+use crate::ranks::{Rank, Setting, acts, random, start, times, turn};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn all_blame(trial: u32, what: &str, ranks: &mut [Rank]) {
 
 #[test]
 fn whoever_gives_up_first_all_survivors_blame_the_stopped_rank() {
-    let _alone = alone();
+    let _turn = turn();
     let setting = Setting { env: &[("PENNY_TIMEOUT", "6")], shell: "true" };
     for batch in 0..times(2, 8) {
         let mut lives: Vec<(u32, &str, Vec<Rank>)> = Vec::new();

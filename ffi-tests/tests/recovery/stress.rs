@@ -1,6 +1,6 @@
 //! Much of everything: communicators after and beside one another, more ranks than cores.
 
-use crate::ranks::{alone, times};
+use crate::ranks::{times, turn};
 use penny::internals::comm::{self, Call, CommHandle, Config};
 use penny::internals::memory::view::Address;
 use penny::internals::types::{Collective, DataType, RedOp};
@@ -79,7 +79,7 @@ fn communicators_one_after_another() {
 
 #[test]
 fn thousands_of_communicators_one_after_another_leave_nothing() {
-    let _alone = alone();
+    let _turn = turn();
     let played = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "stress::communicators_one_after_another", "--nocapture"])
         .output()
