@@ -46,7 +46,9 @@ def run_in_turn(programs: Sequence[Sequence[str]], folder: Path) -> list[Outcome
     for one in sockets:
         one.close()
     plan = folder / "plan"
-    plan.write_text(json.dumps([[port, *map(str, program)] for port, program in zip(ports, programs)]))
+    plan.write_text(
+        json.dumps([[port, *map(str, program)] for port, program in zip(ports, programs, strict=True)])
+    )
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     done = subprocess.run(
         [*launch, __file__, str(plan), str(folder)],

@@ -28,11 +28,11 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     folder = tmp_path_factory.mktemp("page")
     chosen = [(section, program) for section, program, _ in PROGRAMS if runs_here(section)]
     scripts = [folder / f"program{number}.py" for number in range(len(chosen))]
-    for script, (_, program) in zip(scripts, chosen):
+    for script, (_, program) in zip(scripts, chosen, strict=True):
         # torch finds the backend by the package's entry point, which a checkout does not have.
         script.write_text("import penny.torch\n" + program)
     ends = run_in_turn([[str(script)] for script in scripts], folder)
-    return dict(zip([section for section, _ in chosen], ends))
+    return dict(zip([section for section, _ in chosen], ends, strict=True))
 
 
 @pytest.mark.parametrize(

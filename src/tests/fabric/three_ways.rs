@@ -99,14 +99,14 @@ macro_rules! three_way_tests {
 
 three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100: "dgx-h100:nodes=2", 16;
-    virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:nodes=3", 24;
+    virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:places=3,nodes=3", 9;
     virtual_paced_and_simulated_times_are_equal_where_a_switch_sums: "dgx-h100", 8;
     virtual_paced_and_simulated_times_are_equal_by_protocols: "dgx-h100:nodes=2,as=nccl", 16;
     virtual_paced_and_simulated_times_are_equal_on_dgx_a100: "dgx-a100:nodes=2", 12;
     virtual_paced_and_simulated_times_are_equal_on_dgx_b200: "dgx-b200:as=nccl", 8;
     virtual_paced_and_simulated_times_are_equal_on_gb200_nvl72: "gb200-nvl72:places=6,nodes=2", 12;
-    virtual_paced_and_simulated_times_are_equal_on_aws_p5: "aws-p5:nodes=2,as=nccl", 16;
-    virtual_paced_and_simulated_times_are_equal_on_aws_p6: "aws-p6:nodes=2,as=nccl", 16;
+    virtual_paced_and_simulated_times_are_equal_on_aws_p5: "aws-p5:places=4,nodes=2,as=nccl", 8;
+    virtual_paced_and_simulated_times_are_equal_on_aws_p6: "aws-p6:places=4,nodes=2,as=nccl", 8;
     virtual_paced_and_simulated_times_are_equal_on_gh200_by_protocols: "gh200:nodes=3,as=nccl", 12;
     virtual_paced_and_simulated_times_are_equal_on_mi300x: "mi300x:nodes=2", 16;
     virtual_paced_and_simulated_times_are_equal_on_mi300x_by_protocols: "mi300x:as=rccl", 8;
