@@ -70,6 +70,8 @@ pub struct PutText<'a> {
     pub from: Option<Rank>,
     /// The ranks, and the threads of their mailboxes, thread t being bit t.
     pub to: &'a [(Rank, u64)],
+    /// The number of the mailboxes, and the slots that each of these ranks' has, of which it takes one.
+    pub mailbox: Option<(u64, &'a [u32])>,
     pub bytes: usize,
     /// A [`signal`] for each counter to which signals are added when the bytes are there, separated by commas.
     pub signals: &'a str,
@@ -82,13 +84,18 @@ pub struct PutText<'a> {
 impl<'a> PutText<'a> {
     /// Makes a put without bytes.
     pub fn to(to: &'a [(Rank, u64)]) -> PutText<'a> {
-        PutText { from: None, to, bytes: 0, signals: "", words: "", stream: 0 }
+        PutText { from: None, to, mailbox: None, bytes: 0, signals: "", words: "", stream: 0 }
     }
 }
 
 /// Returns the text of signals that are added to a counter at a rank.
 pub fn signal(rank: Rank, counter: &str, count: u64) -> String {
     format!("[{rank},\"{counter}\",{count}]")
+}
+
+/// Returns the name of mailboxes, the same on all ranks.
+pub fn mailbox_name(number: u64) -> String {
+    format!("mailbox {number}")
 }
 
 /// Tells whether calls are recorded.
@@ -180,6 +187,13 @@ impl Record {
 }
 
 impl Recorded {
+    /// Adds to the last part of the call the slot of the mailbox from which it has taken a message.
+    pub fn took(&mut self, slot: u32) {
+        if self.what.pop().is_some() {
+            let _ = write!(self.what, ",\"slot\":{slot}}}");
+        }
+    }
+
     /// Writes nothing: it was a look that found nothing.
     pub fn forget(mut self) {
         self.what.clear();
@@ -233,11 +247,23 @@ impl Description {
     /// Adds bytes for other ranks' memory.
     pub fn put(&mut self, transport: &Arc<Transport>, put: &PutText<'_>) {
         let comm = self.comm(transport);
-        let &PutText { from, to, bytes, signals, words, stream } = put;
+        let &PutText { from, to, mailbox, bytes, signals, words, stream } = put;
         let from = from.unwrap_or(transport.rank());
         let to: Vec<[u64; 2]> = to.iter().map(|&(rank, threads)| [rank.into(), threads]).collect();
+        let mailbox = mailbox
+            .map(|(number, slots)| format!("\"mailbox\":\"{}\",\"slots\":{slots:?},", mailbox_name(number)));
+        let mailbox = mailbox.unwrap_or_default();
         self.part(format_args!(
-            "\"put\":{to:?},\"from\":{from},\"comm\":{comm},\"bytes\":{bytes},\"signals\":[{signals}],\"words\":[{words}],\"stream\":{stream}"
+            "{mailbox}\"put\":{to:?},\"from\":{from},\"comm\":{comm},\"bytes\":{bytes},\"signals\":[{signals}],\"words\":[{words}],\"stream\":{stream}"
+        ));
+    }
+
+    /// Adds that a thread frees a message in a slot of its rank's mailbox.
+    pub fn free(&mut self, transport: &Arc<Transport>, mailbox: u64, counter: &str, slot: u32) {
+        let comm = self.comm(transport);
+        self.part(format_args!(
+            "\"free\":\"{}\",\"counter\":\"{counter}\",\"slot\":{slot},\"comm\":{comm}",
+            mailbox_name(mailbox)
         ));
     }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::FLIT;
 use crate::memory::view::Payload;
-use crate::recorder::{self, Recorded};
+use crate::recorder;
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -29,7 +29,7 @@ impl Mailboxes {
     /// Receives the oldest message for a thread. Waits until there is one.
     #[inline]
     pub fn recv(&self, thread: i32) -> Result<Message> {
-        let _recorded = recorder::record(|d| self.describe_receipt(d, thread, 1));
+        let mut recorded = recorder::record(|d| self.describe_receipt(d, thread, 1));
         let (thread, guard) = self.sit(thread)?;
         let (words, position) = (self.mine().words(), guard.position());
         let mut head = words.head(thread, position);
@@ -41,6 +41,7 @@ impl Mailboxes {
             self.wait(thread, ready, || self.hope(), || AwaitedRanks::of_all("a message"))?;
         }
         let slot = head.ok_or_else(|| Error::internal("a wait for a message ended without one"))?;
+        recorded.iter_mut().for_each(|recorded| recorded.took(slot));
         self.open_letter(&guard, slot)
     }
 
@@ -49,8 +50,15 @@ impl Mailboxes {
     pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
         let recorded = recorder::record(|d| self.describe_receipt(d, thread, 1));
         let found = self.receive_or_leave(thread);
-        if !matches!(found, Ok(Some(_))) {
-            recorded.into_iter().for_each(Recorded::forget);
+        let slot = match &found {
+            Ok(Some(message)) => self.mine().slot_at(message.data),
+            _ => None,
+        };
+        if let Some(mut recorded) = recorded {
+            match slot {
+                Some(slot) => recorded.took(slot),
+                None => recorded.forget(),
+            }
         }
         found
     }
@@ -118,6 +126,7 @@ impl Mailboxes {
     /// Frees a message that a thread has received. The slot is free when all receivers have freed it.
     #[inline]
     pub fn free(&self, thread: i32, data: usize) -> Result<()> {
+        let _recorded = recorder::record(|d| self.describe_free(d, thread, data));
         let (thread, guard) = self.sit(thread)?;
         let slot = self.mine().slot_at(data).ok_or_else(|| {
             Error::argument(format!("data {data:#x} is no message in rank {}'s mailbox", self.rank()))

@@ -34,14 +34,52 @@ pub struct RecordedCall {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum What {
-    Call { call: String, comm: u64, block: u64, root: u32, stream: u64 },
-    Send { send: u32, comm: u64, bytes: u64, stream: u64 },
-    Recv { recv: u32, comm: u64, bytes: u64, stream: u64 },
-    Synchronize { synchronize: u64 },
-    Event { event: u64, stream: u64 },
-    Await { r#await: u64, stream: u64 },
+    Call {
+        call: String,
+        comm: u64,
+        block: u64,
+        root: u32,
+        stream: u64,
+    },
+    Send {
+        send: u32,
+        comm: u64,
+        bytes: u64,
+        stream: u64,
+    },
+    Recv {
+        recv: u32,
+        comm: u64,
+        bytes: u64,
+        stream: u64,
+    },
+    Synchronize {
+        synchronize: u64,
+    },
+    Event {
+        event: u64,
+        stream: u64,
+    },
+    Await {
+        r#await: u64,
+        stream: u64,
+    },
     Put(PutLine),
-    Wait { wait: String, count: u64, comm: u64, stream: u64 },
+    Wait {
+        wait: String,
+        count: u64,
+        comm: u64,
+        stream: u64,
+        /// The slot of the mailbox from which it took a message.
+        slot: Option<u64>,
+    },
+    /// A thread, by the counter of its messages, frees the one in a slot of a mailbox.
+    Free {
+        free: String,
+        counter: String,
+        slot: u64,
+        comm: u64,
+    },
     Word(WordWait),
 }
 
@@ -62,6 +100,10 @@ pub struct PutLine {
     /// The ranks, and the threads of their mailboxes.
     #[serde(rename = "put")]
     pub to: Vec<(u32, u64)>,
+    /// The name of the mailboxes, and the slots of those of `to`; none: memory.
+    pub mailbox: Option<String>,
+    #[serde(default)]
+    pub slots: Vec<u64>,
     pub from: u32,
     pub comm: u64,
     pub bytes: u64,

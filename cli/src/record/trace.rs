@@ -122,6 +122,7 @@ impl Writer {
     ) -> Result<(), String> {
         let mut work = record.work.iter().peekable();
         let mut first = None;
+        let mut received = one_sided::Received::default();
         for (at, call) in record.calls.iter().enumerate() {
             let thread = call.thread;
             let begun_by: u64 = *first.get_or_insert(thread);
@@ -179,8 +180,16 @@ impl Writer {
                         (*stream, message(false, *recv, *bytes, group(comm)?)?)
                     }
                     What::Put(put) => (put.stream, one_sided::put(put, rank, words, &group(&put.comm)?)?),
-                    What::Wait { wait, count, comm, stream } => {
+                    What::Wait { wait, count, comm, stream, slot } => {
+                        slot.iter().for_each(|&slot| received.take(*comm, wait, slot));
                         (*stream, one_sided::wait(wait, *count, &group(comm)?.0))
+                    }
+                    What::Free { free, counter, slot, comm } => {
+                        let name = group(comm)?.0;
+                        match received.free(*comm, (free, counter), *slot, &name) {
+                            Some(node) => (0, node),
+                            None => continue,
+                        }
                     }
                     What::Word(wait) => {
                         let count = words.count(rank, at, part);

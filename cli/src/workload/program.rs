@@ -25,6 +25,8 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// The names of the counters of signals, by the numbers that puts and waits name. Every rank has its own of each.
     pub counters: Vec<String>,
+    /// The free slots of mailboxes at the begin.
+    pub slots: Vec<Signal>,
     /// Steps of a loop, which the table shows one by one; nodes name theirs.
     pub steps: u32,
     /// What to know about the source, a line each.
@@ -79,6 +81,8 @@ pub enum Work {
     Put(Put),
     /// Waits until `count` signals of a counter have come to the rank, and takes them off.
     Wait { counter: u32, count: u64 },
+    /// A thread of the rank's mailbox is done with a message.
+    Free(Free),
     /// A place in the order, which takes no time.
     Nothing,
 }
@@ -121,10 +125,23 @@ pub struct Put {
     pub from: Rank,
     /// The ranks to which they go, and the threads of each rank's mailbox that are to have them, thread t being bit t; 0: no mailbox.
     pub to: Vec<(Rank, u64)>,
+    /// The counter of free slots of the mailboxes, from which it takes one at each of its ranks, one after the other, before it sets out.
+    pub slots: Option<u32>,
     /// Bytes to each.
     pub bytes: u64,
     /// What is given when all bytes are there.
     pub signals: Vec<Signal>,
+}
+
+/// The end of a message for one of the threads that have it: with the last of them its slot is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free {
+    /// The counter of free slots.
+    pub slots: u32,
+    /// The counter of the thread's messages.
+    pub messages: u32,
+    /// Which of them it is, counted from 0.
+    pub nth: u64,
 }
 
 /// Signals for a rank.

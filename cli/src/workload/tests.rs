@@ -303,3 +303,44 @@ fn a_workload_of_nothing_is_refused() {
     let why = check::matches(&empty).err().unwrap();
     assert!(why.contains("w.toml: no rank has anything to do; give a file with nodes"), "{why}");
 }
+
+#[test]
+fn a_message_waits_for_a_free_slot_of_the_mailbox() {
+    // Three messages of 1 ms each. Rank 1 takes the first after 10 ms, and frees it 4 ms later.
+    let text = |slots: &str, free: &str| {
+        let mail = "[[node]]\nranks = [0]\nmail = \"1MB\"\nto = 1\nthreads = [0]\n".repeat(3);
+        let receive = "[[node]]\nranks = [1]\nreceive = 0\n".repeat(2);
+        format!(
+            "ranks = 2\n{slots}{mail}[[node]]\nranks = [1]\ncompute = \"10ms\"\n[[node]]\nranks = [1]\nreceive = 0\nkeep = true\n\
+             [[node]]\nranks = [1]\ncompute = \"4ms\"\n{free}{receive}"
+        )
+    };
+    let total = |text: &str| accounts(text).iter().map(|row| row[0]).collect::<Vec<_>>();
+    let free = "[[node]]\nranks = [1]\nfree = 0\n";
+    assert_eq!(total(&text("", free)), [3000, 14000], "any number of slots");
+    assert_eq!(total(&text("slots = 3\n", free)), [3000, 14000]);
+    // The third sets out at 14 ms.
+    assert_eq!(total(&text("slots = 2\n", free)), [15000, 15000]);
+    // The second as well, and the third when that is there and freed.
+    assert_eq!(total(&text("slots = 1\n", free)), [16000, 16000]);
+    let whole = |text: &str| played(text, &machine(""), &ComputeRule::Keep).unwrap_err();
+    let why = whole(&text("slots = 1\n", ""));
+    assert!(why.contains("would never end") && why.contains("a free slot of rank 1's mailbox"), "{why}");
+    let why = whole(&text("slots = 1\n", &free.repeat(2)));
+    assert!(why.contains("thread 0 of rank 1 keeps no message to free"), "{why}");
+}
+
+#[test]
+fn a_slot_is_free_when_the_last_of_its_threads_has_freed_it() {
+    // Thread 0 frees at once, thread 1 after 5 ms more.
+    let mail = "[[node]]\nranks = [0]\nmail = \"1MB\"\nto = 1\nthreads = [0, 1]\n".repeat(2);
+    let take = |thread: u32| format!("[[node]]\nranks = [1]\nreceive = {thread}\n");
+    let text = format!(
+        "ranks = 2\nslots = 1\n{mail}{}[[node]]\nranks = [1]\ncompute = \"5ms\"\n{}{}{}",
+        take(0),
+        take(1),
+        take(0),
+        take(1)
+    );
+    assert_eq!(accounts(&text).iter().map(|row| row[0]).collect::<Vec<_>>(), [7000, 7000]);
+}

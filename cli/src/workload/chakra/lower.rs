@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::amounts;
 use super::super::program::{
-    CounterNames, Group, GroupCall, Interval, Message, Node, Put, RankProgram, Signal, Work, Workload,
+    CounterNames, Free, Group, GroupCall, Interval, Message, Node, Put, RankProgram, Signal, Work, Workload,
 };
 use super::files::RankTrace;
 use super::schema::{self, AttributeValue, TraceNode};
@@ -39,7 +39,13 @@ pub fn lower(name: &str, traces: &[RankTrace], groups: &Groups) -> Result<Worklo
         .collect::<Result<_, _>>()?;
     let mut known: Groups = own.iter().rev().flat_map(Groups::clone).chain(groups.clone()).collect();
     known.retain(|_, ranks| !ranks.is_empty());
-    let mut lowering = Lowering { ranks, groups: Vec::new(), counters: CounterNames::default(), callers: 0 };
+    let mut lowering = Lowering {
+        ranks,
+        groups: Vec::new(),
+        counters: CounterNames::default(),
+        slots: BTreeMap::new(),
+        callers: 0,
+    };
     let mut programs = Vec::new();
     for (rank, ((file, nodes), own)) in (0..).zip(traces.iter().zip(&own)) {
         let lookup = |name: &str| own.get(name).or_else(|| known.get(name)).cloned();
@@ -61,6 +67,11 @@ pub fn lower(name: &str, traces: &[RankTrace], groups: &Groups) -> Result<Worklo
         ranks: programs,
         groups: lowering.groups,
         counters: lowering.counters.names,
+        slots: lowering
+            .slots
+            .into_iter()
+            .map(|((rank, counter), count)| Signal { rank, counter, count })
+            .collect(),
         steps,
         remarks,
     })
@@ -104,6 +115,17 @@ struct OneSided {
     from: Rank,
     to: Vec<(Rank, u64)>,
     signals: Vec<(Rank, String, u64)>,
+    mailbox: Option<String>,
+    #[serde(default)]
+    slots: Vec<u64>,
+}
+
+/// What `frees` has.
+#[derive(Deserialize)]
+struct Frees {
+    mailbox: String,
+    counter: String,
+    nth: u64,
 }
 
 /// What `wait_for` has.
@@ -125,6 +147,8 @@ struct Lowering {
     ranks: u32,
     groups: Vec<Group>,
     counters: CounterNames,
+    /// By rank and counter, the slots of mailboxes.
+    slots: BTreeMap<(Rank, u32), u64>,
     /// Control dependencies, which say who called whom.
     callers: usize,
 }
@@ -223,18 +247,31 @@ impl Lowering {
         let time_ps = ns.and_then(|ns| ns.checked_mul(1000)).filter(|&ps| ps < u64::MAX / 2);
         let time_ps = time_ps.ok_or("takes longer than can be counted in picoseconds")?;
         if let Some(text) = node.get(schema::ONE_SIDED).and_then(AttributeValue::text) {
-            let OneSided { from, to, signals } = fields(schema::ONE_SIDED, &text)?;
+            let OneSided { from, to, signals, mailbox, slots } = fields(schema::ONE_SIDED, &text)?;
+            let mailbox = mailbox.map(|name| self.counters.number(&name));
+            if let Some(counter) = mailbox {
+                if slots.len() != to.len() || slots.contains(&0) {
+                    return Err("its slots are not one or more for each rank of `to`".to_owned());
+                }
+                self.slots.extend(to.iter().zip(slots).map(|(&(rank, _), count)| ((rank, counter), count)));
+            }
             let signals = signals.into_iter();
             let signals = signals.map(|(rank, name, count)| Signal {
                 rank,
                 counter: self.counters.number(&name),
                 count,
             });
-            return Ok(Work::Put(Put { from, to, bytes: need("comm_size")?, signals: signals.collect() }));
+            let (bytes, signals) = (need("comm_size")?, signals.collect());
+            return Ok(Work::Put(Put { from, to, slots: mailbox, bytes, signals }));
         }
         if let Some(text) = node.get(schema::WAIT_FOR).and_then(AttributeValue::text) {
             let WaitFor { counter, count } = fields(schema::WAIT_FOR, &text)?;
             return Ok(Work::Wait { counter: self.counters.number(&counter), count });
+        }
+        if let Some(text) = node.get(schema::FREES).and_then(AttributeValue::text) {
+            let Frees { mailbox, counter, nth } = fields(schema::FREES, &text)?;
+            let [slots, messages] = [mailbox, counter].map(|name| self.counters.number(&name));
+            return Ok(Work::Free(Free { slots, messages, nth }));
         }
         match node.kind {
             schema::METADATA => Ok(Work::Nothing),

@@ -46,9 +46,13 @@ pub const COLLECTIVE: i32 = 7;
 
 /// The attribute of a node that is a put: `{"from": 0, "to": [[1, 0]], "signals": [[1, "halo", 1]]}`. With each rank in `to` are the threads of
 /// its mailbox, thread t being bit t, 0: memory; with each in `signals` a counter, and how much is added to it when the bytes are there.
+/// A message to mailboxes has their name as `mailbox` and as `slots` how many each of the ranks in `to` has, of which it takes one.
 pub const ONE_SIDED: &str = "one_sided";
 /// The attribute of a node that waits for signals: `{"counter": "halo", "count": 1}`.
 pub const WAIT_FOR: &str = "wait_for";
+/// The attribute of a node that frees a message in its rank's mailbox: `{"mailbox": "mail", "counter": "thread 3 of mail", "nth": 0}`. The
+/// counter is that of the thread's messages, and `nth` says which of them it is.
+pub const FREES: &str = "frees";
 
 /// The names of the kinds, as JSON has them.
 pub const KINDS: [&str; 8] = [

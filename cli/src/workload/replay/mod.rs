@@ -10,6 +10,7 @@
 //! moves nothing before its last rank has come; ranks that came before it have been launched by then. A message sets out when its
 //! sender is there; a receive that comes later finds it. Puts and signals: `one_sided.rs`.
 
+mod mail;
 mod one_sided;
 
 use std::cmp::Reverse;
@@ -23,7 +24,8 @@ use penny::sim::topology::{DeviceSpec, Network};
 use super::check::{Matches, Part};
 use super::compute::ComputeRule;
 use super::pricing::{Carried, Carrier};
-use super::program::{Work, Workload};
+use super::program::{Signal, Work, Workload};
+use mail::Mail;
 use one_sided::{Counters, PutUnderWay};
 
 /// The times of a node.
@@ -108,9 +110,13 @@ fn processor(work: &Work) -> Option<usize> {
     match work {
         Work::Compute(_) => Some(0),
         Work::Host(_) => Some(1),
-        Work::Call(_) | Work::Send(_) | Work::Recv(_) | Work::Put(_) | Work::Wait { .. } | Work::Nothing => {
-            None
-        }
+        Work::Call(_)
+        | Work::Send(_)
+        | Work::Recv(_)
+        | Work::Put(_)
+        | Work::Wait { .. }
+        | Work::Free(_)
+        | Work::Nothing => None,
     }
 }
 
@@ -123,6 +129,7 @@ struct Player<'a> {
     /// How puts are carried, by their bytes.
     sizes: HashMap<u64, Rc<Carried>>,
     counters: Counters,
+    mail: Mail,
     /// Puts that begin at this moment, by rank and node.
     setting_out: Vec<(u32, u32)>,
     /// By rank and node.
@@ -179,7 +186,8 @@ impl<'a> Player<'a> {
             arrivals: vec![(None, false); messages.len()],
             messages,
             sizes,
-            counters: Counters::default(),
+            counters: Counters::of(workload),
+            mail: Mail::default(),
             setting_out: Vec::new(),
             puts: HashMap::new(),
             over: BinaryHeap::new(),
@@ -232,7 +240,7 @@ impl<'a> Player<'a> {
     /// A node is over.
     fn end(&mut self, rank: u32, node: u32, now_ps: u64) -> Result<(), String> {
         self.times(rank, node).end_ps = now_ps;
-        self.give_signals(rank, node, now_ps);
+        self.give_signals(rank, node, now_ps)?;
         if let Some(processor) = processor(self.work(rank, node)) {
             self.processors[rank as usize][processor].is_busy = false;
         }
@@ -265,8 +273,12 @@ impl<'a> Player<'a> {
                     self.over.push(Reverse((arrived_ps.max(now_ps), rank, node)));
                 }
             }
-            (Part::Alone, Work::Put(put)) => self.put(rank, node, put, now_ps)?,
-            (Part::Alone, &Work::Wait { counter, count }) => self.wait(rank, node, counter, count, now_ps),
+            (Part::Alone, Work::Put(put)) => self.claim(rank, node, put, now_ps)?,
+            (Part::Alone, Work::Free(free)) => self.free(rank, node, *free, now_ps)?,
+            (Part::Alone, &Work::Wait { counter, count }) => {
+                let wait = Signal { rank, counter, count };
+                self.wait((rank, node), wait, now_ps)?;
+            }
             (Part::Alone, work) => match processor(work) {
                 Some(processor) => {
                     self.processors[rank as usize][processor].waiting.insert(node);

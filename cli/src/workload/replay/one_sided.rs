@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 
 use penny::sim::topology::Network;
 
-use super::super::program::{Put, Signal, Work};
+use super::super::program::{Put, Signal, Work, Workload};
 use super::{Admitted, Player};
 
 /// A counter of a rank.
@@ -21,8 +21,8 @@ use super::{Admitted, Player};
 struct Counter {
     /// Signals that have come and are not taken.
     there: u64,
-    /// Nodes that wait, and for how many.
-    waiting: VecDeque<(u32, u64)>,
+    /// Nodes that wait, by rank and number, and for how many.
+    waiting: VecDeque<((u32, u32), u64)>,
 }
 
 /// The counters of all ranks, by rank and number.
@@ -39,38 +39,45 @@ pub(super) struct PutUnderWay {
 }
 
 impl Counters {
-    /// Adds signals. Returns the nodes of that rank whose wait is over.
-    fn give(&mut self, signal: Signal) -> Vec<u32> {
+    /// Returns the counters before anything has happened: slots of mailboxes are free.
+    pub(super) fn of(workload: &Workload) -> Counters {
+        let mut counters = Counters::default();
+        workload.slots.iter().for_each(|&slots| drop(counters.give(slots)));
+        counters
+    }
+
+    /// Adds signals. Returns the nodes whose wait is over, each with its rank.
+    fn give(&mut self, signal: Signal) -> Vec<(u32, u32)> {
         let counter = self.0.entry((signal.rank, signal.counter)).or_default();
         counter.there = counter.there.saturating_add(signal.count);
         counter.take()
     }
 
-    /// A node of a rank begins to wait. Returns the nodes whose wait is over.
-    fn wait(&mut self, rank: u32, node: u32, counter: u32, count: u64) -> Vec<u32> {
-        let counter = self.0.entry((rank, counter)).or_default();
-        counter.waiting.push_back((node, count));
+    /// A node begins to wait. Returns the nodes whose wait is over, each with its rank.
+    fn wait(&mut self, by: (u32, u32), signal: Signal) -> Vec<(u32, u32)> {
+        let counter = self.0.entry((signal.rank, signal.counter)).or_default();
+        counter.waiting.push_back((by, signal.count));
         counter.take()
     }
 
-    /// Returns the first rank that waits, its node and the counter.
-    fn waiting(&self) -> Option<(u32, u32, u32)> {
+    /// Returns the first rank that waits, its node, and the counter of which rank.
+    fn waiting(&self) -> Option<((u32, u32), u32, u32)> {
         let waiting = self.0.iter().filter_map(|(&(rank, counter), waits)| {
-            waits.waiting.front().map(|&(node, _)| (rank, node, counter))
+            waits.waiting.front().map(|&(by, _)| (by, counter, rank))
         });
         waiting.min()
     }
 }
 
 impl Counter {
-    fn take(&mut self) -> Vec<u32> {
+    fn take(&mut self) -> Vec<(u32, u32)> {
         let mut over = Vec::new();
-        while let Some(&(node, count)) = self.waiting.front()
+        while let Some(&(by, count)) = self.waiting.front()
             && count <= self.there
         {
             self.there -= count;
             self.waiting.pop_front();
-            over.push(node);
+            over.push(by);
         }
         over
     }
@@ -91,7 +98,7 @@ pub(super) fn check_threads(put: &Put, network: &Network) -> Result<(), String> 
 }
 
 impl Player<'_> {
-    /// A put begins. Those of one moment set out together.
+    /// A put begins, which has its slots. Those of one moment set out together.
     pub(super) fn put(&mut self, rank: u32, node: u32, put: &Put, now_ps: u64) -> Result<(), String> {
         let missing = put.to.iter().filter(|&&(to, _)| to != put.from).count();
         if missing == 0 {
@@ -145,29 +152,51 @@ impl Player<'_> {
     }
 
     /// A node is over: if it is a put, its signals are given.
-    pub(super) fn give_signals(&mut self, rank: u32, node: u32, now_ps: u64) {
-        let Work::Put(put) = self.work(rank, node) else { return };
+    pub(super) fn give_signals(&mut self, rank: u32, node: u32, now_ps: u64) -> Result<(), String> {
+        let Work::Put(put) = self.work(rank, node) else { return Ok(()) };
         let begin_ps = self.times(rank, node).begin_ps;
-        for &signal in &put.signals {
-            for waiter in self.counters.give(signal) {
-                // The wait is being done from when the put has begun, or from when its rank came.
-                let times = self.times(signal.rank, waiter);
-                times.begin_ps = times.ready_ps.max(begin_ps);
-                self.over.push(Reverse((now_ps, signal.rank, waiter)));
-            }
-        }
+        self.mail.deliver(put);
+        put.signals.iter().try_for_each(|&signal| self.give(signal, begin_ps, now_ps))
     }
 
-    /// A wait begins.
-    pub(super) fn wait(&mut self, rank: u32, node: u32, counter: u32, count: u64, now_ps: u64) {
-        for waiter in self.counters.wait(rank, node, counter, count) {
-            self.over.push(Reverse((now_ps, rank, waiter)));
+    /// Gives signals of something that began at `begin_ps`.
+    pub(super) fn give(&mut self, signal: Signal, begin_ps: u64, now_ps: u64) -> Result<(), String> {
+        for by in self.counters.give(signal) {
+            // The wait is being done from when the put has begun, or from when its rank came.
+            let times = self.times(by.0, by.1);
+            times.begin_ps = times.ready_ps.max(begin_ps);
+            self.has_waited(by, now_ps)?;
+        }
+        Ok(())
+    }
+
+    /// A node begins to wait.
+    pub(super) fn wait(&mut self, by: (u32, u32), signal: Signal, now_ps: u64) -> Result<(), String> {
+        let over = self.counters.wait(by, signal);
+        over.into_iter().try_for_each(|by| self.has_waited(by, now_ps))
+    }
+
+    /// A node's wait is over: a put goes on to the next mailbox, or sets out.
+    fn has_waited(&mut self, (rank, node): (u32, u32), now_ps: u64) -> Result<(), String> {
+        match self.work(rank, node) {
+            Work::Put(put) => self.has_claimed(rank, node, put, now_ps),
+            _ => {
+                self.over.push(Reverse((now_ps, rank, node)));
+                Ok(())
+            }
         }
     }
 
     /// Nothing happens any more. `Err`: a rank still waits for signals.
     pub(super) fn ended(&self) -> Result<(), String> {
-        let Some((rank, node, counter)) = self.counters.waiting() else { return Ok(()) };
+        let Some(((rank, node), counter, of)) = self.counters.waiting() else { return Ok(()) };
+        if matches!(self.work(rank, node), Work::Put(_)) {
+            return Err(format!(
+                "the workload would never end: {} waits for a free slot of rank {of}'s mailbox, and who would free one waits as well; \
+                 receive and free before, or give the mailbox more slots",
+                self.workload.named(rank as usize, node)
+            ));
+        }
         Err(format!(
             "the workload would never end: {} waits for signals of `{}`, and who would give them waits as well; give them before, or \
              take a dependency out",

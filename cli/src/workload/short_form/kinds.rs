@@ -62,6 +62,15 @@ pub enum Kind {
         bytes: u64,
         from: Peer,
     },
+    /// A thread of the rank's mailbox takes its next message, and frees it at once unless it keeps it.
+    Receive {
+        thread: u64,
+        keeps: bool,
+    },
+    /// A thread of the rank's mailbox frees the oldest message that it has kept.
+    Free {
+        thread: u64,
+    },
     /// A wait for `count` signals of a counter.
     Wait {
         counter: String,
@@ -85,7 +94,8 @@ pub fn kind(section: &Section<'_>) -> Result<Kind, String> {
     let is_compute = ["compute", "flops", "bytes", "host"].iter().any(|key| section.get(key).is_some());
     let messages = ["send", "recv"].iter().filter(|key| section.get(key).is_some()).count();
     let knows = |own: &[&str]| section.knows(&[&COMMON[..], own].concat());
-    let one_sided = ["put", "get", "wait", "mail", "receive"].iter().filter(|key| section.get(key).is_some());
+    let one_sided =
+        ["put", "get", "wait", "mail", "receive", "free"].iter().filter(|key| section.get(key).is_some());
     let one_sided = match one_sided.count() {
         0 => usize::from(section.get("signal").is_some()),
         several => several,
@@ -130,7 +140,7 @@ pub fn kind(section: &Section<'_>) -> Result<Kind, String> {
             let names: Vec<_> = Collective::ALL.iter().map(|collective| collective.name()).collect();
             let known = names.join(", ");
             Err(section.error(&format!(
-                "says nothing to do; give it compute, flops, bytes, host, send, recv, put, get, signal, wait, mail, receive, nodes, or \
+                "says nothing to do; give it compute, flops, bytes, host, send, recv, put, get, signal, wait, mail, receive, free, nodes, or \
                  one of {known}"
             )))
         }
@@ -159,10 +169,18 @@ fn one_sided(section: &Section<'_>, knows: &dyn Fn(&[&str]) -> Result<(), String
         let counter = section.need("wait", "\"halo\"")?.text()?.to_owned();
         return Ok(Kind::Wait { counter, count: count()? });
     }
+    let thread = |key: &str| section.need(key, "0")?.number(0..=MOST_THREADS - 1);
     if has("receive") {
-        knows(&["receive"])?;
-        let thread = section.need("receive", "0")?.number(0..=MOST_THREADS - 1)?;
-        return Ok(Kind::Wait { counter: mailbox_counter(thread), count: 1 });
+        knows(&["receive", "keep"])?;
+        let keeps = match section.get("keep") {
+            Some(field) => field.item.as_bool().ok_or_else(|| field.error("is neither true nor false"))?,
+            None => false,
+        };
+        return Ok(Kind::Receive { thread: thread("receive")?, keeps });
+    }
+    if has("free") {
+        knows(&["free"])?;
+        return Ok(Kind::Free { thread: thread("free")? });
     }
     if has("get") {
         knows(&["get", "from"])?;

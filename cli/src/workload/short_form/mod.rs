@@ -4,6 +4,7 @@
 //! name = "a layer, tensor and data parallel"
 //! ranks = 16
 //! steps = 3                               # the list is done three times; left out: once
+//! slots = 8                               # messages that fit in a mailbox: others wait until one is freed; left out: any number
 //! [group.tp]                              # groups of 8 ranks one after the other: 0..8, 8..16
 //! size = 8
 //! [group.dp]                              # groups of 2 ranks that are 8 apart: 0 and 8, 1 and 9, ...
@@ -33,7 +34,9 @@
 //!   { wait = "halo", ranks = [1] },       # until a signal of anybody has come to the rank, which is taken off. count = 1
 //!   { get = "4MB", from = 0, ranks = [3] },
 //!   { mail = "64B", to = "+1", threads = [0, 5], ranks = [0] },   # a message to threads of its mailbox
-//!   { receive = 5, ranks = [1] },         # thread 5 takes its next message; it frees the slot at once
+//!   { receive = 5, ranks = [1] },         # thread 5 takes its next message, and frees it at once
+//!   { receive = 0, keep = true, ranks = [1] },     # keeps it; the slot is free when all threads have freed the message
+//!   { free = 0, ranks = [1] },            # frees the oldest that it keeps
 //! ]
 //! [[node]]
 //! name = "optimiser"
@@ -44,18 +47,20 @@
 //!
 //! A step begins at a rank when all of its streams have come to the end of the step before.
 
+mod families;
 mod fields;
 mod kinds;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use penny::Rank;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::amounts;
 use super::program::{
-    CounterNames, Group, GroupCall, Message, Node, Put, RankProgram, Signal, WORD, Work, Workload,
+    CounterNames, Free, Group, GroupCall, Message, Node, Put, RankProgram, Signal, WORD, Work, Workload,
 };
+use families::{Family, families};
 use fields::{Field, Section, Source};
 use kinds::{Kind, kind, mailbox_counter};
 
@@ -74,10 +79,11 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
         )
     })?;
     let root = Section { source, at: 0, name: "the file".to_owned(), table: document.as_table() };
-    root.knows(&["name", "ranks", "steps", "group", "node"])?;
+    root.knows(&["name", "ranks", "steps", "slots", "group", "node"])?;
     let name = root.get("name").map_or(Ok(file.to_owned()), |field| field.text().map(str::to_owned))?;
     let ranks = root.need("ranks", "16")?.number(1..=MOST_RANKS)? as u32;
     let steps = root.get("steps").map_or(Ok(1), |field| field.number(1..=MOST_RANKS))? as u32;
+    let slots = root.get("slots").map(|field| field.number(1..=MOST_RANKS)).transpose()?;
     let families = families(&root, ranks)?;
     let nodes = root.need("node", "a list of [[node]]")?;
     let list = listed(&nodes)?;
@@ -86,81 +92,23 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
         groups: Vec::new(),
         index: HashMap::new(),
         counters: CounterNames::default(),
+        slots: None,
+        received: HashMap::new(),
         programs: vec![RankProgram { file: file.to_owned(), nodes: Vec::new() }; ranks as usize],
         places: vec![StreamPlaces::default(); ranks as usize],
         step: 0,
         nodes: 0,
     };
+    writer.slots = slots.map(|_| writer.counters.number("free slots of the mailbox"));
     for step in 0..steps {
         writer.begin(step);
         writer.list(&list)?;
     }
+    let of_all = |(counter, count)| (0..ranks).map(move |rank| Signal { rank, counter, count });
+    let slots = writer.slots.zip(slots).into_iter().flat_map(of_all).collect();
     let Writer { programs, groups, counters, .. } = writer;
-    Ok(Workload { name, ranks: programs, groups, counters: counters.names, steps, remarks: Vec::new() })
-}
-
-/// The groups of each name, by rank.
-struct Family {
-    groups: Vec<Vec<Rank>>,
-    of_rank: HashMap<Rank, usize>,
-}
-
-fn families(root: &Section<'_>, ranks: u32) -> Result<HashMap<String, Family>, String> {
-    let mut families = HashMap::new();
-    let all =
-        Family { groups: vec![(0..ranks).collect()], of_rank: (0..ranks).map(|rank| (rank, 0)).collect() };
-    families.insert("all".to_owned(), all);
-    let Some(field) = root.get("group") else { return Ok(families) };
-    let Some(table) = field.item.as_table_like() else {
-        return Err(field.error("is no table; begin each group with a line such as [group.tp]"));
-    };
-    for (name, item) in table.iter() {
-        let section = root.inner(format!("[group.{name}]"), item)?;
-        section.knows(&["ranks", "size", "stride"])?;
-        let groups = match section.get("ranks") {
-            Some(list) => explicit(&list, ranks)?,
-            None => strided(&section, ranks)?,
-        };
-        let mut of_rank = HashMap::new();
-        for (index, group) in groups.iter().enumerate() {
-            for &rank in group {
-                if of_rank.insert(rank, index).is_some() {
-                    return Err(section.error(&format!("rank {rank} is there twice; name each rank once")));
-                }
-            }
-        }
-        if families.insert(name.to_owned(), Family { groups, of_rank }).is_some() {
-            return Err(section.error("the group `all` is there already, of all ranks; give it another name"));
-        }
-    }
-    Ok(families)
-}
-
-fn strided(section: &Section<'_>, ranks: u32) -> Result<Vec<Vec<Rank>>, String> {
-    let size = section.need("size", "8")?.number(1..=u64::from(ranks))? as u32;
-    let stride = section.get("stride").map_or(Ok(1), |field| field.number(1..=u64::from(ranks)))? as u32;
-    let block = u64::from(size) * u64::from(stride);
-    if !u64::from(ranks).is_multiple_of(block) {
-        return Err(section.error(&format!(
-            "{ranks} ranks do not divide into groups of {size} that are {stride} apart; choose numbers whose product divides \
-             {ranks}, or list the ranks"
-        )));
-    }
-    let block = block as u32;
-    let begins = (0..ranks / block).flat_map(|b| (0..stride).map(move |first| b * block + first));
-    Ok(begins.map(|first| (0..size).map(|k| first + k * stride).collect()).collect())
-}
-
-fn explicit(list: &Field<'_>, ranks: u32) -> Result<Vec<Vec<Rank>>, String> {
-    let groups = list.array("[[0, 1], [2, 3]]")?;
-    groups
-        .map(|group| {
-            let Some(group) = group.as_array().filter(|group| !group.is_empty()) else {
-                return Err(list.error("is no list of lists of ranks; write it like [[0, 1], [2, 3]]"));
-            };
-            group.iter().map(|rank| list.rank(rank, ranks)).collect()
-        })
-        .collect()
+    let counters = counters.names;
+    Ok(Workload { name, ranks: programs, groups, counters, slots, steps, remarks: Vec::new() })
 }
 
 /// The sections of the list of nodes.
@@ -206,6 +154,10 @@ struct Writer {
     /// The index of a family's group in `groups`.
     index: HashMap<(String, usize), u32>,
     counters: CounterNames,
+    /// The counter of free slots, if mailboxes have a number of them.
+    slots: Option<u32>,
+    /// By rank and thread, how many messages it has received, and which of them it keeps.
+    received: HashMap<(Rank, u64), (u64, VecDeque<u64>)>,
     programs: Vec<RankProgram>,
     places: Vec<StreamPlaces>,
     step: u32,
@@ -330,13 +282,37 @@ impl Writer {
                 let signals = given
                     .map(|(name, count)| Signal { rank: to, counter: self.counters.number(&name), count })
                     .collect();
-                Ok(vec![Work::Put(Put { from: rank, to: vec![(to, threads)], bytes, signals })])
+                let slots = self.slots.filter(|_| threads > 0);
+                Ok(vec![Work::Put(Put { from: rank, to: vec![(to, threads)], slots, bytes, signals })])
             }
             Kind::Get { bytes, from } => {
                 let Some(from) = from.of(rank, ranks) else { return Ok(Vec::new()) };
-                let way =
-                    |from, to, bytes| Work::Put(Put { from, to: vec![(to, 0)], bytes, signals: Vec::new() });
+                let way = |from, to, bytes| {
+                    Work::Put(Put { from, to: vec![(to, 0)], slots: None, bytes, signals: Vec::new() })
+                };
                 Ok(vec![way(rank, from, WORD), way(from, rank, bytes)])
+            }
+            Kind::Receive { thread, keeps } => {
+                let messages = self.counters.number(&mailbox_counter(thread));
+                let (count, kept) = self.received.entry((rank, thread)).or_default();
+                let nth = *count;
+                *count += 1;
+                if keeps {
+                    kept.push_back(nth);
+                }
+                let free =
+                    self.slots.filter(|_| !keeps).map(|slots| Work::Free(Free { slots, messages, nth }));
+                Ok([Work::Wait { counter: messages, count: 1 }].into_iter().chain(free).collect())
+            }
+            Kind::Free { thread } => {
+                let messages = self.counters.number(&mailbox_counter(thread));
+                let kept = self.received.get_mut(&(rank, thread)).and_then(|(_, kept)| kept.pop_front());
+                let nth = kept.ok_or_else(|| {
+                    section.error(&format!(
+                        "thread {thread} of rank {rank} keeps no message to free; write {{ receive = {thread}, keep = true }} before"
+                    ))
+                })?;
+                Ok(self.slots.map(|slots| Work::Free(Free { slots, messages, nth })).into_iter().collect())
             }
             Kind::Wait { ref counter, count } => {
                 Ok(vec![Work::Wait { counter: self.counters.number(counter), count }])
