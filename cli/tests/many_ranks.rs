@@ -47,11 +47,20 @@ fn too_many_messages_are_refused_before_they_are_followed() {
     for (arguments, said) in [
         (
             "--fabric dgx-h100:nodes=12500 -b 1M --algo hierarchical",
-            "--algorithm hierarchical among 100000 ranks has 19999800000 messages, and at most 16777216 are followed one by one; take fewer",
+            "--algorithm hierarchical among 100000 ranks has 19999800000 messages, about 29999 s and 4.18 TiB, and at most 2097152 are followed one by \
+             one; take fewer",
         ),
         (
             "--fabric tpu-v4:shape=16x16x16 -b 1M --algo torus",
-            "torus among 4096 ranks has 201277440 messages",
+            "torus among 4096 ranks has 201277440 messages, about 301 s and 43.11 GiB, and at most 2097152",
+        ),
+        (
+            "--fabric dgx-h100:nodes=128 -b 1M --algo torus",
+            "torus among 1024 ranks has 8380416 messages, about 12 s",
+        ),
+        (
+            "--fabric dgx-h100:nodes=65537 -b 1M --algo tree",
+            "tree among 524296 ranks has 2097180 messages, about 3 s",
         ),
         (
             "--fabric dgx-h100:nodes=1001 -b 1M --algo alternating_rings",
@@ -59,7 +68,7 @@ fn too_many_messages_are_refused_before_they_are_followed() {
         ),
         (
             "--fabric dgx-h100 -b 1M --slice 1",
-            "slices of 1 bytes: one_shot among 8 ranks has chunks of 1048576 bytes, 58720256 messages in all, and at most 16777216",
+            "slices of 1 bytes: simple_ring among 8 ranks has chunks of 1048576 bytes, 14680064 messages in all, and at most 8388608",
         ),
     ] {
         let output = penny(&format!("sim all_reduce {arguments}"));
@@ -74,7 +83,7 @@ fn what_auto_leaves_out_is_told() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains(
-            "# not priced: two_shot among 2000 ranks has 3998000 messages, and at most 2097152 are"
+            "# not priced: two_shot among 2000 ranks has 3998000 messages, about 5 s and 876.94 MiB, and at most 2097152 are"
         ),
         "{text}"
     );

@@ -87,7 +87,7 @@ pub(super) fn plan(v: &RankView, orders: &[Vec<Rank>], out: &mut Plan) {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let mut rounds = Rounds::default();
     for (lane, order) in (0..lanes).zip(orders) {
-        let cycle = Cycle::new(v, order, lane as Lane);
+        let cycle = Cycle::new(v, Order::Listed(order), lane as Lane);
         let share = lane * n..(lane + 1) * n;
         let of_buffer = |rank| Chunk::part(share.start + rank);
         let of_block = |rank| Chunk { block: rank, part: lane };
@@ -119,7 +119,7 @@ pub(super) fn cost(v: &RankView, orders: &[Vec<Rank>]) -> Cost {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let hops = n - 1;
     // In a chain all but one rank send: the last one, which for a reduction is the root.
-    let chains = || orders.iter().map(|order| Cycle::new(v, order, 0));
+    let chains = || orders.iter().map(|order| Cycle::new(v, Order::Listed(order), 0));
     let (parts, sends, combines, depth) = match v.collective {
         Collective::AllReduce => (lanes * n, lanes * 2 * hops, lanes * hops, 2 * hops),
         Collective::ReduceScatter => (lanes, lanes * hops, lanes * hops, hops),
@@ -138,10 +138,40 @@ pub(super) fn cost(v: &RankView, orders: &[Vec<Rank>]) -> Cost {
     Cost { parts, sends, chunks_sent: sends, combines, depth }
 }
 
+/// The ranks in the order in which a cycle visits them.
+#[derive(Clone, Copy)]
+pub(super) enum Order<'a> {
+    /// 0, 1, 2, ... of this many. A list would be written for each rank of a plan, which takes most of the time among 100,000 ranks.
+    Ascending(u32),
+    Listed(&'a [Rank]),
+}
+
+impl Order<'_> {
+    fn len(self) -> u32 {
+        match self {
+            Order::Ascending(nranks) => nranks,
+            Order::Listed(order) => order.len() as u32,
+        }
+    }
+    fn at(self, position: u32) -> Rank {
+        match self {
+            Order::Ascending(_) => position,
+            Order::Listed(order) => order[position as usize],
+        }
+    }
+    fn position(self, rank: Rank) -> u32 {
+        match self {
+            Order::Ascending(_) => rank,
+            Order::Listed(order) => {
+                order.iter().position(|&r| r == rank).expect("a cycle visits every rank") as u32
+            }
+        }
+    }
+}
+
 /// One rank's place in one directed cycle through all ranks.
 pub(super) struct Cycle<'a> {
-    /// The ranks in the order in which the cycle visits them.
-    order: &'a [Rank],
+    order: Order<'a>,
     /// This rank's index in `order`.
     position: u32,
     /// The lane of all of the cycle's messages.
@@ -149,19 +179,19 @@ pub(super) struct Cycle<'a> {
 }
 
 impl<'a> Cycle<'a> {
-    pub(super) fn new(v: &RankView, order: &'a [Rank], lane: Lane) -> Cycle<'a> {
-        Cycle { order, position: position(order, v.rank), lane }
+    pub(super) fn new(v: &RankView, order: Order<'a>, lane: Lane) -> Cycle<'a> {
+        Cycle { order, position: order.position(v.rank), lane }
     }
 
     fn n(&self) -> u32 {
-        self.order.len() as u32
+        self.order.len()
     }
     /// Returns the rank that is `distance` positions behind this one, where messages come from.
     fn behind(&self, distance: u32) -> Rank {
-        self.order[((self.position + 2 * self.n() - distance) % self.n()) as usize]
+        self.order.at((self.position + 2 * self.n() - distance) % self.n())
     }
     fn next(&self) -> Rank {
-        self.order[((self.position + 1) % self.n()) as usize]
+        self.order.at((self.position + 1) % self.n())
     }
     /// Returns this rank's position in the cycle.
     pub(super) fn at(&self) -> u32 {
@@ -169,7 +199,7 @@ impl<'a> Cycle<'a> {
     }
     /// Returns the number of hops from `root` to this rank.
     pub(super) fn after(&self, root: Rank) -> u32 {
-        (self.position + self.n() - position(self.order, root)) % self.n()
+        (self.position + self.n() - self.order.position(root)) % self.n()
     }
     fn fold(&self) -> Vec<Operand> {
         vec![From(self.behind(1)), Own]
@@ -253,8 +283,4 @@ impl<'a> Cycle<'a> {
             step.on(self.lane);
         }
     }
-}
-
-fn position(order: &[Rank], rank: Rank) -> u32 {
-    order.iter().position(|&r| r == rank).expect("a cycle visits every rank") as u32
 }

@@ -12,7 +12,7 @@
 //! waits while the others work unless the buffer is long enough to be sliced, when the slices follow each other down
 //! the chain. For a bandwidth-bound all-reduce `ring` moves 1/n of this in each send and keeps every link busy.
 
-use super::ring::{Cycle, forward};
+use super::ring::{Cycle, Order};
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::{Lane, Plan, RankView};
@@ -31,10 +31,18 @@ pub static SIMPLE_RING: Algorithm = Algorithm {
     plan,
 };
 
+/// Returns the order of each chain.
+fn orders(v: &RankView) -> Vec<Order<'_>> {
+    match &v.orders {
+        None => vec![Order::Ascending(v.nranks)],
+        Some(orders) => vec![Order::Listed(orders.first()); orders.cycles()[0].width as usize],
+    }
+}
+
 fn plan(v: &RankView, out: &mut Plan) {
-    let orders = forward(v);
+    let orders = orders(v);
     let mut rounds = Rounds::default();
-    for (lane, order) in (0..).zip(&orders) {
+    for (lane, &order) in (0..).zip(&orders) {
         let chain = Cycle::new(v, order, lane as Lane);
         let share = lane..lane + 1;
         match v.collective {
@@ -50,9 +58,9 @@ fn plan(v: &RankView, out: &mut Plan) {
 
 fn cost(v: &RankView) -> Cost {
     let hops = v.nranks - 1;
-    let orders = forward(v);
+    let orders = orders(v);
     let (mut sends, mut combines) = (0, 0);
-    for order in &orders {
+    for &order in &orders {
         let chain = Cycle::new(v, order, 0);
         let (own_sends, own_combines) = match v.collective {
             // The last rank sends once, and so does the one before it.

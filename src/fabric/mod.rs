@@ -11,9 +11,11 @@
 //!         '-- live                 ranks that move real bytes and take their time from it
 //!     shortcuts                    the same prices for calls too large for lists of steps
 //!     tuning, slicing              by which protocol, and how finely chunks are cut: what has the least price
+//!     bound                        what a call takes at least, from the programs of a few ranks
 //!     mover                        the protocol on one Ethernet link, packet by packet
 //! ```
 
+pub mod bound;
 pub mod engine;
 pub mod ethernet;
 pub mod live;

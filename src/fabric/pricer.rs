@@ -196,7 +196,7 @@ impl Pricer {
         let fresh = |port| PortState { free_ps: before(port), counters: PortCounters::default() };
         let mut engine = Engine::resume(&self.network, ports.iter().map(fresh));
         let view = &self.views[call.tuning.protocol as usize];
-        let outcome = engine.run(view, &call.call(places), &entries, &mut |_| {})?;
+        let outcome = engine.run(view, &call.call(places), &entries, None)?;
         let passed = (0..).zip(ports).zip(engine.ports()).filter(|(_, after)| after.counters.messages > 0);
         let ports: Box<[Passed]> = passed
             .map(|((port, state), after)| Passed {
@@ -232,7 +232,7 @@ impl Pricer {
     ) -> Result<Priced> {
         let mut engine = Engine::resume(&self.network, ports.iter().copied());
         let view = &self.views[call.tuning.protocol as usize];
-        let mut outcome = engine.run(view, &call.call(places), entry_ps, &mut |_| {})?;
+        let mut outcome = engine.run(view, &call.call(places), entry_ps, None)?;
         for ((counters, before), after) in outcome.counters.iter_mut().zip(ports).zip(engine.ports()) {
             *counters = after.counters.since(&before.counters);
             *before = after;

@@ -67,17 +67,13 @@ impl World {
     /// happens before is handled. `Err` names who waits for whom if nothing can ever happen any more and a call is not
     /// finished.
     pub fn advance(&mut self, until_ps: u64) -> Result<Option<Finished>> {
-        self.engine.advance(until_ps, &mut |_| {})
+        self.engine.advance(until_ps, None)
     }
 
     /// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
     #[cfg(test)]
-    pub fn advance_traced(
-        &mut self,
-        until_ps: u64,
-        mut sink: &mut dyn FnMut(Span),
-    ) -> Result<Option<Finished>> {
-        self.engine.advance(until_ps, &mut sink)
+    pub fn advance_traced(&mut self, until_ps: u64, sink: &mut dyn FnMut(Span)) -> Result<Option<Finished>> {
+        self.engine.advance(until_ps, Some(sink))
     }
 
     /// Tells whether every member of every call has finished.

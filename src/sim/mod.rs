@@ -70,6 +70,10 @@ pub mod plan {
 pub mod fabric {
     pub use crate::fabric::{CallTimes, PortCounters, PricedCall};
 
+    /// What a call takes at least.
+    pub mod bound {
+        pub use crate::fabric::bound::least_ps;
+    }
     /// One engine that serves every message at every port of its way.
     pub mod engine {
         pub use crate::fabric::engine::{price, price_in_succession, price_traced, price_written};

@@ -3,6 +3,7 @@
 pub mod any_readable;
 pub mod available_memory;
 pub mod background;
+pub mod cache;
 pub mod callback;
 pub mod clock;
 pub mod cpu;

@@ -196,8 +196,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             count: candidate.within_reach(count) as u64,
             size: dtype.size() as u64,
         };
-        let mut priced =
-            candidates.iter().filter(|c| c.too_many(&machine, &places, block(c), !competes(c)).is_none());
+        let mut priced = candidates.iter().filter(|c| c.too_many(&machine, &places, block(c)).is_none());
         priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate)))?;
     }
     let progress = progress((sizes.len() * candidates.len()) as u64);
@@ -210,7 +209,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             progress.inc(1);
             let within = candidate.within_reach(count);
             let block = Block { count: within as u64, size: dtype.size() as u64 };
-            if let Some(why) = candidate.too_many(&machine, &places, block, !competes(candidate)) {
+            if let Some(why) = candidate.too_many(&machine, &places, block) {
                 if !competes(candidate) {
                     return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
                 }
@@ -221,7 +220,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             // Of two that take the same time the first of the table is taken.
             let least_ps = best.map(|(least_ps, first)| least_ps + u64::from(number < first));
             let least_ps = least_ps.filter(|_| auto && args.plot.is_none());
-            if least_ps.is_some_and(|least_ps| candidate.is_slower(&machine, least_ps)) {
+            if least_ps.is_some_and(|least_ps| candidate.is_slower(&machine, &places, block, least_ps)) {
                 continue;
             }
             if within != count && !args.json {

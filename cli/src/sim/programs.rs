@@ -2,13 +2,14 @@
 
 use std::cell::OnceCell;
 
+use indicatif::HumanBytes;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
 use penny::sim::fabric::tuning::{self, Carriage, Divisible, Tuning};
-use penny::sim::fabric::{CallTimes, PricedCall, engine};
+use penny::sim::fabric::{CallTimes, PricedCall, bound, engine};
 use penny::sim::plan::cycles::Cycles;
 use penny::sim::plan::{Lane, Plan, RankView};
-use penny::sim::topology::{CarriedCall, Slicing};
+use penny::sim::topology::{CarriedCall, Network, Slicing};
 
 use super::{Block, Priced, Views, Wanted};
 
@@ -16,8 +17,15 @@ use super::{Block, Priced, Views, Wanted};
 const MOST_IN_SUCCESSION: u64 = 200_000_000;
 /// Programs with more messages are written anew for each price: kept, those of all algorithms would take gigabytes.
 const MOST_KEPT: u64 = 1 << 17;
-/// Messages of an algorithm that is asked for by name, at most: they take two gigabytes.
-const MOST_NAMED: u64 = 1 << 24;
+/// Messages into which slices cut a call, at most: they take about ten seconds.
+const MOST_IN_SLICES: u64 = 1 << 23;
+/// About what it takes to follow a message, with slices left out: nanoseconds, and bytes.
+const EACH_NS: u64 = 1_500;
+const EACH_BYTES: u64 = 230;
+/// Calls with fewer messages are priced as soon as it is known whether they can be quick.
+const FEW: u64 = 1 << 15;
+/// Messages of one rank up to which the programs of a few ranks are written to know it.
+const MOST_OF_ONE: u64 = 1 << 16;
 
 /// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
 pub struct Programs {
@@ -71,12 +79,10 @@ impl Programs {
         self.cycles.as_ref().map_or(count, within)
     }
 
-    /// Returns why a call of `block` cannot be followed message by message, if it cannot. `named`: the algorithm was asked for by name; otherwise
-    /// it competes with others.
-    pub fn too_many(&self, machine: &Views, places: &[u32], block: Block, named: bool) -> Option<String> {
+    /// Returns why a call of `block` cannot be followed message by message, if it cannot.
+    pub fn too_many(&self, machine: &Views, places: &[u32], block: Block) -> Option<String> {
         let most = match &self.cycles {
             Some(cycles) => shortcuts::most_messages(cycles),
-            None if named => MOST_NAMED,
             None => algorithms::MOST_LISTED,
         };
         if self.messages <= most {
@@ -90,9 +96,16 @@ impl Programs {
                 return None;
             }
         }
-        let unlike = if self.cycles.is_some() { " of ranks that are not alike" } else { "" };
+        let which = match &self.cycles {
+            Some(_) => " of ranks that are not alike".to_owned(),
+            None => format!(
+                ", about {} s and {}",
+                (self.messages.saturating_mul(EACH_NS) / 1_000_000_000).max(1),
+                HumanBytes(self.messages.saturating_mul(EACH_BYTES))
+            ),
+        };
         Some(format!(
-            "{} among {} ranks has {} messages{unlike}, and at most {most} are followed one by one",
+            "{} among {} ranks has {} messages{which}, and at most {most} are followed one by one",
             self.algorithm.name, self.view.nranks, self.messages
         ))
     }
@@ -106,11 +119,11 @@ impl Programs {
         }
         let chunk_bytes = self.divisible(block).chunk_bytes;
         let messages = self.messages.saturating_mul(chunk_bytes.div_ceil(slice_bytes));
-        if messages <= MOST_NAMED {
+        if messages <= MOST_IN_SLICES {
             return Ok(());
         }
         Err(format!(
-            "slices of {slice_bytes} bytes: {} among {} ranks has chunks of {chunk_bytes} bytes, {messages} messages in all, and at most {MOST_NAMED} are \
+            "slices of {slice_bytes} bytes: {} among {} ranks has chunks of {chunk_bytes} bytes, {messages} messages in all, and at most {MOST_IN_SLICES} are \
              followed one by one; take larger slices (--slice), fewer ranks, or another algorithm",
             self.algorithm.name, self.view.nranks
         ))
@@ -128,7 +141,7 @@ impl Programs {
     }
 
     /// Tells whether no way to carry the call can be quicker than `least_ps`.
-    pub fn is_slower(&self, machine: &Views, least_ps: u64) -> bool {
+    pub fn is_slower(&self, machine: &Views, places: &[u32], block: Block, least_ps: u64) -> bool {
         let name = self.algorithm.name;
         if !machine.bare().chooses_by_price() {
             return false;
@@ -140,7 +153,20 @@ impl Programs {
                 let protocol = view as u16;
                 let network = machine.view(Tuning { protocol, slice_bytes: 0 });
                 algorithms::least_ps(self.algorithm, &self.view, network) >= least_ps
+                    || self.bound_ps(network, places, block) >= least_ps
             })
+    }
+
+    /// Returns what the call takes at least as the programs of the ranks of a node tell it; 0 where to ask takes as long as to price.
+    fn bound_ps(&self, network: &Network, places: &[u32], block: Block) -> u64 {
+        let nranks = self.view.nranks;
+        if self.messages < FEW || self.messages / u64::from(nranks) > MOST_OF_ONE {
+            return 0;
+        }
+        let write = |rank| algorithms::plan(self.algorithm, &self.view.of(rank));
+        let call = self.call_of(&[], places, block, Tuning::default());
+        let node = self.view.shape.per_node().min(nranks).min(8);
+        bound::least_ps(network, &call, &write, 0..node)
     }
 
     /// Prices the call as it is over soonest, by the fastest exact method. `None`: no protocol of the machine carries the algorithm.

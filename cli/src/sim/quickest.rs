@@ -25,14 +25,13 @@ pub fn quickest<'a>(
     let mut best: Option<(usize, Priced)> = None;
     let mut candidates: Vec<(usize, &Programs)> = candidates.into_iter().enumerate().collect();
     // As ranks leave out what has too many messages, unless nothing would be left.
-    let is_followed =
-        |candidate: &Programs| candidate.too_many(machine, places, block(candidate), false).is_none();
+    let is_followed = |candidate: &Programs| candidate.too_many(machine, places, block(candidate)).is_none();
     if candidates.iter().any(|(_, candidate)| is_followed(candidate)) {
         candidates.retain(|(_, candidate)| is_followed(candidate));
     }
     for (number, candidate) in candidates {
         let least_ps = best.as_ref().map(|(_, priced)| priced.expected_ps);
-        if least_ps.is_some_and(|least_ps| candidate.is_slower(machine, least_ps)) {
+        if least_ps.is_some_and(|least_ps| candidate.is_slower(machine, places, block(candidate), least_ps)) {
             continue;
         }
         let wanted = match is_named(candidate.algorithm.name) {

@@ -38,12 +38,12 @@ use port::PortQueue;
 use program::Plans;
 use queue::{HEAD, Queue};
 use running::fair::{TURN, Turns};
-use running::{NONE, RunContext, Running, too_long};
+use running::{NONE, RunContext, Running, Sink, too_long};
 use std::collections::VecDeque;
 
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<CallTimes> {
-    Engine::new(network).run(network, call, entry_ps, &mut |_| {})
+    Engine::new(network).run(network, call, entry_ps, None)
 }
 
 /// Prices a call as `price` does, with programs that `write` gives rank by rank, so that no list of them has to fit in memory; the
@@ -58,7 +58,7 @@ pub fn price_written(
 ) -> Result<Option<CallTimes>> {
     let mut engine = Engine::new(network);
     engine.admit_plans(network, call, &Plans::Written(write), entry_ps)?;
-    let times = engine.finish(entry_ps.len(), limit_ps, &mut |_| {})?;
+    let times = engine.finish(entry_ps.len(), limit_ps, None)?;
     Ok(engine.is_idle().then_some(times))
 }
 
@@ -77,7 +77,7 @@ pub fn price_in_succession(
     for _ in 0..times {
         let entry_ps: Vec<u64> =
             exit_ps.iter().map(|at_ps: &u64| at_ps.saturating_add(gap_ps).min(u64::MAX - 1)).collect();
-        let outcome = engine.run(network, call, &entry_ps, &mut |_| {})?;
+        let outcome = engine.run(network, call, &entry_ps, None)?;
         (exit_ps, counters) = (outcome.exit_ps, outcome.counters);
         events += outcome.events;
         engine = Engine::resume(network, engine.ports());
@@ -90,9 +90,9 @@ pub fn price_traced(
     network: &Network,
     call: &PricedCall<'_>,
     entry_ps: &[u64],
-    mut sink: &mut dyn FnMut(Span),
+    sink: &mut dyn FnMut(Span),
 ) -> Result<CallTimes> {
-    Engine::new(network).run(network, call, entry_ps, &mut sink)
+    Engine::new(network).run(network, call, entry_ps, Some(sink))
 }
 
 /// Calls under way, without the network that they were admitted to.
@@ -217,7 +217,7 @@ impl Engine {
 
     /// Handles what happens before a time, until a rank is finished.
     #[inline]
-    pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
+    pub fn advance(&mut self, until_ps: u64, sink: Sink<'_, '_>) -> Result<Option<Finished>> {
         let faults = &self.faults;
         let turns = &mut self.turns;
         let mut shared = RunContext { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
@@ -235,6 +235,7 @@ impl Engine {
             // Most events are of the call of the event before.
             loop {
                 self.events += 1;
+                running.look_ahead(shared.queue, shared.ports);
                 let rank = match port.take() {
                     None => running.handle(event, &mut shared)?,
                     Some(port) => running.transmit(event.who, port, event.at_ps, &mut shared)?,
@@ -279,21 +280,21 @@ impl Engine {
     }
 
     /// One call from beginning to end.
-    pub fn run<S: FnMut(Span)>(
+    pub fn run(
         &mut self,
         network: &Network,
         call: &PricedCall<'_>,
         entry_ps: &[u64],
-        sink: &mut S,
+        sink: Sink<'_, '_>,
     ) -> Result<CallTimes> {
         self.admit(network, call, entry_ps)?;
         self.finish(entry_ps.len(), u64::MAX, sink)
     }
 
     /// The one call that was admitted, to its end or as far as it is before a time.
-    fn finish<S: FnMut(Span)>(&mut self, ranks: usize, until_ps: u64, sink: &mut S) -> Result<CallTimes> {
+    fn finish(&mut self, ranks: usize, until_ps: u64, mut sink: Sink<'_, '_>) -> Result<CallTimes> {
         let mut exit_ps = vec![0; ranks];
-        while let Some(finished) = self.advance(until_ps, sink)? {
+        while let Some(finished) = self.advance(until_ps, sink.as_deref_mut())? {
             exit_ps[finished.member as usize] = finished.exit_ps;
         }
         let counters = self.ports().map(|port| port.counters).collect();

@@ -7,6 +7,7 @@
 
 mod ends;
 
+use super::running::NONE;
 use crate::error::{Error, Result};
 use crate::fabric::PricedCall;
 use crate::plan::{Chunk, Lane, Operand, Plan};
@@ -58,24 +59,47 @@ pub struct Send {
     pub summed: bool,
 }
 
-/// The way from one rank to another on a lane.
+/// The way from one rank to another on a lane, and the messages on it.
 pub struct Connection {
+    pub post_ps: u64,
     /// The message passes `hops[first_hop..][..hops]`.
     pub first_hop: u32,
     pub hops: u32,
-    pub post_ps: u64,
     /// Messages that may be under way.
     pub credits: u32,
+    pub under_way: u32,
+    /// The messages that wait for credits.
+    pub first: u32,
+    pub last: u32,
 }
 
-/// A port on a way.
+/// A port on a way. Calls of many ranks have millions, so that all but the port is in one number.
+#[derive(Clone, Copy)]
 pub struct Hop {
     pub port: PortId,
-    pub class: u32,
-    /// Whether the next step begins only when the whole message has come through: at a store-and-forward port, or at the end.
-    pub whole: bool,
-    /// The port has declared faults.
-    pub faulty: bool,
+    /// The port's class above [`HOP_FLAGS`] bits.
+    class: u32,
+}
+
+/// The lowest bits of [`Hop::class`]: the whole message must come through before it goes on, and the port has declared faults.
+const HOP_FLAGS: u32 = 2;
+
+impl Hop {
+    fn new(port: PortId, class: u32, whole: bool, faulty: bool) -> Hop {
+        Hop { port, class: class << HOP_FLAGS | u32::from(faulty) << 1 | u32::from(whole) }
+    }
+    /// Returns the class of the port.
+    pub fn class(self) -> u32 {
+        self.class >> HOP_FLAGS
+    }
+    /// Tells whether the next step begins only when the whole message has come through: at a store-and-forward port, or at the end.
+    pub fn whole(self) -> bool {
+        self.class & 1 != 0
+    }
+    /// Tells whether the port has declared faults.
+    pub fn faulty(self) -> bool {
+        self.class & 2 != 0
+    }
 }
 
 /// All ranks' programs.
@@ -304,16 +328,18 @@ impl Program {
         let credits = ports.iter().map(|&port| network.class(port).credits).filter(|&credits| credits > 0);
         let credits = credits.chain(summed.then_some(SUMS_UNDER_WAY));
         self.connections.push(Connection {
+            post_ps: network.class(ports[0]).post_ps,
             first_hop: self.hops.len() as u32,
             hops: ports.len() as u32,
-            post_ps: network.class(ports[0]).post_ps,
             credits: credits.min().unwrap_or(u32::MAX),
+            under_way: 0,
+            first: NONE,
+            last: NONE,
         });
-        self.hops.extend(ports.iter().enumerate().map(|(i, &port)| Hop {
-            port,
-            class: network.ports[port as usize].class,
-            whole: ports.get(i + 1).is_none_or(|&next| network.class(next).store_and_forward),
-            faulty: self.faulty.binary_search(&port).is_ok(),
+        self.hops.extend(ports.iter().enumerate().map(|(i, &port)| {
+            let class = network.ports[port as usize].class;
+            let whole = ports.get(i + 1).is_none_or(|&next| network.class(next).store_and_forward);
+            Hop::new(port, class, whole, self.faulty.binary_search(&port).is_ok())
         }));
     }
 }
@@ -334,8 +360,8 @@ fn check_parts(parts: u32, first: u32) -> Result<()> {
     }
 }
 
-/// Bytes of a chunk.
-fn chunk_bytes(chunk: Chunk, parts: u32, call: &PricedCall<'_>) -> Result<u64> {
+/// Returns the bytes of a chunk.
+pub fn chunk_bytes(chunk: Chunk, parts: u32, call: &PricedCall<'_>) -> Result<u64> {
     let part = call.count.div_ceil(parts as u64);
     let begin = part.saturating_mul(chunk.part as u64).min(call.count);
     part.min(call.count - begin).checked_mul(call.size).ok_or_else(|| too_large("bytes of a chunk"))

@@ -9,9 +9,11 @@
 //! When a call is admitted, the tasks of each rank are counted: to enter, to get each message through its first port, and to
 //! take each message for it. A rank has finished when its count is zero.
 
+mod ahead;
 pub mod fair;
 mod in_switch;
 mod lanes;
+mod message;
 mod waits;
 
 use super::faults::{Faults, Served};
@@ -25,37 +27,12 @@ use crate::types::Rank;
 use fair::{Packets, Turns};
 use in_switch::Joined;
 use lanes::Lanes;
+use message::StepMessage;
 
 /// Set in [`TimedEvent::who`] where its other bits are a rank, which enters.
 const ENTRY: u32 = 1 << 31;
 /// No message, and no rank.
 pub const NONE: u32 = u32::MAX;
-
-/// A message under way, or a place for one.
-#[derive(Clone, Copy)]
-struct Message {
-    /// The key that decides ties: step, slice, reader.
-    order: u64,
-    /// Before this time its last byte cannot have left the port that it is at.
-    tail_ps: u64,
-    step: u32,
-    send: u32,
-    slice: u32,
-    size: u32,
-    /// The ports that it passed.
-    passed: u32,
-    /// The next of those that wait for credits, or of the free places.
-    next: u32,
-}
-
-/// The messages in flight on a connection.
-#[derive(Clone, Copy)]
-struct Flow {
-    under_way: u32,
-    /// The messages that wait for credits.
-    first: u32,
-    last: u32,
-}
 
 /// The progress of a rank.
 struct Member {
@@ -64,14 +41,17 @@ struct Member {
     left: u64,
 }
 
+/// Gets each message's stay at each port, if anybody wants to know.
+pub type Sink<'a, 's> = Option<&'a mut (dyn FnMut(Span) + 's)>;
+
 /// The state that all calls share.
-pub struct RunContext<'a, S> {
+pub struct RunContext<'a, 's> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [PortQueue],
     pub faults: &'a Faults,
     /// The connections that wait at each port; empty on machines whose ports serve messages in the order of arrival.
     pub turns: &'a mut [Turns],
-    pub sink: &'a mut S,
+    pub sink: Sink<'a, 's>,
 }
 
 /// A call under way.
@@ -89,8 +69,7 @@ pub struct Running {
     /// Messages that a switch makes one of.
     joined: Joined,
     lanes: Lanes,
-    flows: Vec<Flow>,
-    messages: Vec<Message>,
+    messages: Vec<StepMessage>,
     vacant: u32,
     /// `order` is step, slice, reader from the highest bit down; these are the places of the first two.
     step_shift: u32,
@@ -98,6 +77,8 @@ pub struct Running {
     members: Vec<Member>,
     unfinished: u32,
     packets: Option<Packets>,
+    /// See [`ahead`].
+    is_large: bool,
 }
 
 impl Running {
@@ -136,7 +117,6 @@ impl Running {
             joined_costs,
             joined: Joined::default(),
             lanes: Lanes::of(network, &program),
-            flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
             messages: Vec::new(),
             vacant: NONE,
             step_shift,
@@ -144,6 +124,7 @@ impl Running {
             members: members.collect(),
             unfinished: entry_ps.len() as u32,
             packets: network.fair.then(|| Packets::of(network, &program)),
+            is_large: program.sends.len() >= ahead::MANY,
             program,
         })
     }
@@ -173,26 +154,20 @@ impl Running {
 
     /// Something happens. The rank that is finished by it, or `NONE`.
     #[inline]
-    pub fn handle<S: FnMut(Span)>(
-        &mut self,
-        event: TimedEvent,
-        shared: &mut RunContext<'_, S>,
-    ) -> Result<u32> {
+    pub fn handle(&mut self, event: TimedEvent, shared: &mut RunContext<'_, '_>) -> Result<u32> {
         let TimedEvent { at_ps, who, .. } = event;
         if who & ENTRY != 0 {
             return self.enter(who & !ENTRY, at_ps, shared.queue);
         }
-        let message = &self.messages[who as usize];
-        let connection = self.program.sends[message.send as usize].connection;
-        if message.passed < self.program.connections[connection as usize].hops {
+        if self.messages[who as usize].left > 0 {
             match shared.turns.is_empty() {
-                true => self.pass(who, connection, at_ps, shared),
-                false => self.join(who, connection, at_ps, shared),
+                true => self.pass(who, at_ps, shared),
+                false => self.join(who, at_ps, shared),
             }
-        } else if !shared.turns.is_empty() && !self.is_last(who, connection) {
+        } else if !shared.turns.is_empty() && !self.is_last(who) {
             Ok(NONE)
         } else {
-            self.arrive(who, connection, at_ps, shared.queue)
+            self.arrive(who, at_ps, shared.queue)
         }
     }
 
@@ -219,44 +194,37 @@ impl Running {
 
     /// A message's head is at its next port.
     #[inline]
-    fn pass<S: FnMut(Span)>(
-        &mut self,
-        who: u32,
-        connection: u32,
-        now_ps: u64,
-        shared: &mut RunContext<'_, S>,
-    ) -> Result<u32> {
+    fn pass(&mut self, who: u32, now_ps: u64, shared: &mut RunContext<'_, '_>) -> Result<u32> {
         let program = &self.program;
         let message = &mut self.messages[who as usize];
-        let hop =
-            &program.hops[(program.connections[connection as usize].first_hop + message.passed) as usize];
+        let hop = program.hops[message.hop as usize];
         let port = &mut shared.ports[hop.port as usize];
-        let send = &program.sends[message.send as usize];
-        let is_joined = send.copied || send.summed;
-        let cost = self.costs[hop.class as usize * program.sizes.len()
+        let is_joined = message.joined;
+        let cost = self.costs[hop.class() as usize * program.sizes.len()
             + message.size as usize
             + if is_joined { self.joined_costs } else { 0 }];
-        let first = message.passed == 0;
-        let arrives = message.passed + 1 == program.connections[connection as usize].hops;
-        if is_joined && arrives && send.summed {
+        let send = || &program.sends[message.send as usize];
+        let (first, arrives) = (message.first, message.left == 1);
+        let copied = is_joined && first && send().copied;
+        if is_joined && arrives && send().summed {
             let Some(tail_ps) = self.joined.sum(program, message) else {
                 return Ok(self.is_taken_up(who));
             };
             message.tail_ps = tail_ps;
         }
         let bytes = program.sizes[message.size as usize];
-        let step = &program.steps[message.step as usize];
-        let (id, place) = (self.id, self.places[step.rank as usize]);
         let mut stay = |start_ps, end_ps, bytes| {
-            let (port, slice) = (hop.port, message.slice);
-            (shared.sink)(Span { call: id, place, port, step: step.index, slice, start_ps, end_ps, bytes });
+            let Some(sink) = shared.sink.as_deref_mut() else { return };
+            let ProgramStep { rank, index: step, .. } = program.steps[message.step as usize];
+            let (call, place, port, slice) = (self.id, self.places[rank as usize], hop.port, message.slice);
+            sink(Span { call, place, port, step, slice, start_ps, end_ps, bytes });
         };
         let ready_ps = now_ps.max(port.free_ps);
         let copy = if is_joined && first { self.joined.copy_of(program, message) } else { None };
         let is_copy = copy.is_some();
         let served = if let Some(served) = copy {
             served
-        } else if hop.faulty {
+        } else if hop.faulty() {
             let number = port.counters.messages;
             let served =
                 shared.faults.serve(hop.port, number, ready_ps, message.tail_ps, cost, |from, until| {
@@ -273,23 +241,23 @@ impl Running {
             port.free_ps = end_ps.saturating_add(cost.rest_ps);
             port.count(now_ps, first_ps, busy_ps, bytes);
             stay(start_ps, end_ps, bytes);
-            if is_joined && first && send.copied {
+            if copied {
                 self.joined.leaves(program, message, served);
             }
         }
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
-        message.passed += 1;
-        let at_ps = if hop.whole { message.tail_ps } else { head_ps };
-        let (order, rank) = (message.order, step.rank);
+        (message.hop, message.left, message.first) = (message.hop + 1, message.left - 1, false);
+        let at_ps = if hop.whole() { message.tail_ps } else { head_ps };
+        let (order, step) = (message.order, message.step);
         let call = self.number | if arrives { 0 } else { HEAD };
         schedule(shared.queue, TimedEvent { at_ps, call, order, who })?;
-        Ok(if first { self.did(rank, end_ps) } else { NONE })
+        Ok(if first { self.did(self.program.steps[step as usize].rank, end_ps) } else { NONE })
     }
 
-    fn arrive(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<u32> {
-        let message = &mut self.messages[who as usize];
-        let Send { operand, summed, .. } = self.program.sends[message.send as usize];
-        message.next = std::mem::replace(&mut self.vacant, who);
+    fn arrive(&mut self, who: u32, now_ps: u64, queue: &mut Queue) -> Result<u32> {
+        let StepMessage { send, connection, .. } = self.messages[who as usize];
+        let Send { operand, summed, .. } = self.program.sends[send as usize];
+        self.vacate(who);
         if summed {
             return self.sum_arrives(operand, now_ps, queue);
         }
@@ -310,11 +278,11 @@ impl Running {
     /// A message that was under way on a connection is so no more, and the next one that waits sets out.
     #[inline]
     fn give_back(&mut self, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
-        let flow = &mut self.flows[connection as usize];
-        flow.under_way -= 1;
-        let waiting = flow.first;
+        let way = &mut self.program.connections[connection as usize];
+        way.under_way -= 1;
+        let waiting = way.first;
         if waiting != NONE {
-            flow.first = self.messages[waiting as usize].next;
+            way.first = self.messages[waiting as usize].tail_ps as u32;
             self.post(waiting, connection, now_ps, queue)?;
         }
         Ok(())
@@ -343,44 +311,46 @@ impl Running {
             let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
             let send = first_send + reader;
             let size = if slice + 1 == slices { last_size } else { size };
-            let who =
-                self.place(Message { order, tail_ps: 0, step, send, slice, size, passed: 0, next: NONE })?;
-            let connection = self.program.sends[send as usize].connection;
-            let flow = &mut self.flows[connection as usize];
-            if flow.under_way < self.program.connections[connection as usize].credits {
+            let Send { connection, copied, summed, .. } = self.program.sends[send as usize];
+            let way = &mut self.program.connections[connection as usize];
+            let (hop, left, posted) = (way.first_hop, way.hops, way.under_way < way.credits);
+            let who = self.place(StepMessage {
+                order,
+                tail_ps: u64::from(NONE),
+                step,
+                send,
+                slice,
+                size,
+                connection,
+                hop,
+                left,
+                first: true,
+                joined: copied || summed,
+            })?;
+            if posted {
                 self.post(who, connection, now_ps, queue)?;
-            } else {
-                match flow.first {
-                    NONE => flow.first = who,
-                    _ => self.messages[flow.last as usize].next = who,
-                }
-                flow.last = who;
+                continue;
             }
+            let way = &mut self.program.connections[connection as usize];
+            match way.first {
+                NONE => way.first = who,
+                _ => self.messages[way.last as usize].tail_ps = u64::from(who),
+            }
+            way.last = who;
         }
         Ok(())
     }
 
     /// A message sets out.
     fn post(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
-        self.flows[connection as usize].under_way += 1;
-        let Message { order, size, .. } = self.messages[who as usize];
+        let message = &mut self.messages[who as usize];
+        message.tail_ps = 0;
+        let StepMessage { order, size, .. } = *message;
         let fed_ps = self.lanes.feed(&self.program, connection, size, now_ps);
-        let at_ps = fed_ps.saturating_add(self.program.connections[connection as usize].post_ps);
+        let way = &mut self.program.connections[connection as usize];
+        way.under_way += 1;
+        let at_ps = fed_ps.saturating_add(way.post_ps);
         schedule(queue, TimedEvent { at_ps, call: self.number | HEAD, order, who })
-    }
-
-    /// Finds room for a message.
-    fn place(&mut self, message: Message) -> Result<u32> {
-        let who = self.vacant;
-        if who != NONE {
-            self.vacant = std::mem::replace(&mut self.messages[who as usize], message).next;
-            return Ok(who);
-        }
-        if self.messages.len() >= ENTRY as usize {
-            return Err(Error::argument("there are too many messages under way to be priced"));
-        }
-        self.messages.push(message);
-        Ok(self.messages.len() as u32 - 1)
     }
 }
 

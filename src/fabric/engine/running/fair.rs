@@ -12,7 +12,7 @@
 //!
 //! Cost: an event for each packet's coming and going, so messages of many packets take long.
 
-use super::{Message, NONE, RunContext, Running, Span, TimedEvent, schedule};
+use super::{NONE, RunContext, Running, Span, StepMessage, TimedEvent, schedule};
 use crate::error::Result;
 use crate::fabric::engine::port::MessageCost;
 use crate::fabric::engine::queue::Queue;
@@ -84,16 +84,9 @@ impl Turns {
 
 impl Running {
     /// A packet, or a message at its first port, gets in line.
-    pub(super) fn join<S>(
-        &mut self,
-        who: u32,
-        connection: u32,
-        now_ps: u64,
-        shared: &mut RunContext<'_, S>,
-    ) -> Result<u32> {
-        let message = &self.messages[who as usize];
-        let first_hop = self.program.connections[connection as usize].first_hop;
-        let id = self.program.hops[(first_hop + message.passed) as usize].port;
+    pub(super) fn join(&mut self, who: u32, now_ps: u64, shared: &mut RunContext<'_, '_>) -> Result<u32> {
+        let StepMessage { connection, hop, .. } = self.messages[who as usize];
+        let id = self.program.hops[hop as usize].port;
         let (port, turns) = (&mut shared.ports[id as usize], &mut shared.turns[id as usize]);
         turns.join(self.number, connection, who);
         let at_ps = now_ps.max(port.free_ps);
@@ -106,19 +99,17 @@ impl Running {
     }
 
     /// A message that is next at a port sends one packet. The rank that is finished by it, or `NONE`.
-    pub fn transmit<S: FnMut(Span)>(
+    pub fn transmit(
         &mut self,
         who: u32,
         id: PortId,
         now_ps: u64,
-        shared: &mut RunContext<'_, S>,
+        shared: &mut RunContext<'_, '_>,
     ) -> Result<u32> {
         let message = &self.messages[who as usize];
-        let connection = self.program.sends[message.send as usize].connection;
-        let hop = &self.program.hops
-            [(self.program.connections[connection as usize].first_hop + message.passed) as usize];
-        let (packet, bytes, last) = self.packet(message, connection);
-        let mut cost = MessageCost::of(self.class(hop.class), bytes, bytes);
+        let hop = self.program.hops[message.hop as usize];
+        let (packet, bytes, last) = self.packet(message);
+        let mut cost = MessageCost::of(self.class(hop.class()), bytes, bytes);
         if packet > 0 {
             cost.hold_ps -= cost.gap_ps;
             cost.lead_ps -= cost.gap_ps;
@@ -126,10 +117,12 @@ impl Running {
         }
         let step = &self.program.steps[message.step as usize];
         let (call, place, rank, index) = (self.id, self.places[step.rank as usize], step.rank, step.index);
-        let (order, slice, first) = (message.order, message.slice, message.passed == 0);
-        let (sink, port) = (&mut *shared.sink, &mut shared.ports[id as usize]);
+        let (order, slice, first) = (message.order, message.slice, message.first);
+        let (sink, port) = (&mut shared.sink, &mut shared.ports[id as usize]);
         let mut stay = |start_ps, end_ps, bytes| {
-            sink(Span { call, place, port: id, step: index, slice, start_ps, end_ps, bytes });
+            if let Some(sink) = sink {
+                sink(Span { call, place, port: id, step: index, slice, start_ps, end_ps, bytes });
+            }
         };
         // A number for each packet: messages have fewer than 2^32 of them.
         let number = port.counters.messages << 32 | packet;
@@ -151,9 +144,11 @@ impl Running {
             turn(shared.queue, served.end_ps, id)?;
         }
         // The packet goes on; what is left of the message stays.
-        let moved = Message {
+        let moved = StepMessage {
             tail_ps: packet,
-            passed: self.messages[who as usize].passed + 1,
+            hop: self.messages[who as usize].hop + 1,
+            left: self.messages[who as usize].left - 1,
+            first: false,
             ..self.messages[who as usize]
         };
         let on = if through {
@@ -169,18 +164,18 @@ impl Running {
     }
 
     /// Tells whether this is the last packet of its message. If not, its place is freed.
-    pub(super) fn is_last(&mut self, who: u32, connection: u32) -> bool {
-        let last = self.packet(&self.messages[who as usize], connection).2;
+    pub(super) fn is_last(&mut self, who: u32) -> bool {
+        let last = self.packet(&self.messages[who as usize]).2;
         if !last {
-            self.messages[who as usize].next = std::mem::replace(&mut self.vacant, who);
+            self.vacate(who);
         }
         last
     }
 
     /// Which packet of a message is next, its bytes, and whether it is the last. Its number takes the place of `tail_ps`.
-    fn packet(&self, message: &Message, connection: u32) -> (u64, u64, bool) {
+    fn packet(&self, message: &StepMessage) -> (u64, u64, bool) {
         let (bytes, packet) = (self.program.sizes[message.size as usize], message.tail_ps);
-        let mtu = self.packets.as_ref().map_or(0, |packets| packets.mtu[connection as usize]);
+        let mtu = self.packets.as_ref().map_or(0, |packets| packets.mtu[message.connection as usize]);
         let mtu = if mtu == 0 { bytes.max(1) } else { mtu };
         let last = packet + 1 >= bytes.div_ceil(mtu);
         (packet, (bytes - packet * mtu).min(mtu), last)

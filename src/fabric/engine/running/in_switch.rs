@@ -9,7 +9,7 @@
 //! The copies of a slice are posted at one moment, since the ports at such switches have no credits. A sum's last byte leaves the switch
 //! no earlier than that of each of its parts has come.
 
-use super::{Message, NONE, Program, ProgramStep, Running, Served};
+use super::{NONE, Program, ProgramStep, Running, Served, StepMessage};
 use crate::error::Result;
 use crate::fabric::engine::queue::Queue;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Returns how a message left its first port whose copy has left already.
-    pub fn copy_of(&mut self, program: &Program, message: &Message) -> Option<Served> {
+    pub fn copy_of(&mut self, program: &Program, message: &StepMessage) -> Option<Served> {
         if !program.sends[message.send as usize].copied {
             return None;
         }
@@ -40,7 +40,7 @@ impl Joined {
     }
 
     /// Notes how the first of a step's copies left.
-    pub fn leaves(&mut self, program: &Program, message: &Message, served: Served) {
+    pub fn leaves(&mut self, program: &Program, message: &StepMessage, served: Served) {
         let others = program.sends_of(message.step).filter(|send| send.copied).count() as u32 - 1;
         if others > 0 {
             self.copies.insert((message.step, message.slice), (served, others));
@@ -48,7 +48,7 @@ impl Joined {
     }
 
     /// A part of a sum is at the switch. If it is the last, returns before when the sum's last byte cannot leave.
-    pub fn sum(&mut self, program: &Program, message: &Message) -> Option<u64> {
+    pub fn sum(&mut self, program: &Program, message: &StepMessage) -> Option<u64> {
         let step = program.operands[program.sends[message.send as usize].operand as usize].step;
         let parts = || program.operands[program.arrivals(step)].iter().filter(|operand| operand.summed);
         let key = (step, message.slice);
@@ -65,7 +65,7 @@ impl Joined {
 impl Running {
     /// A message waits in the switch for others, and arrives with the last of them.
     pub(super) fn is_taken_up(&mut self, who: u32) -> u32 {
-        self.messages[who as usize].next = std::mem::replace(&mut self.vacant, who);
+        self.vacate(who);
         NONE
     }
 

@@ -30,7 +30,7 @@ impl Lanes {
     #[inline]
     pub fn feed(&mut self, program: &Program, connection: u32, size: u32, now_ps: u64) -> u64 {
         let Some(fed_ps) = self.fed_ps.get_mut(connection as usize) else { return now_ps };
-        let class = program.hops[program.connections[connection as usize].first_hop as usize].class;
+        let class = program.hops[program.connections[connection as usize].first_hop as usize].class();
         self.feeds[class as usize * program.sizes.len() + size as usize].feed(now_ps, fed_ps)
     }
 }
