@@ -113,7 +113,7 @@ impl Engine {
     fn exchange_writes(&mut self, bytes: usize) {
         let at = (self.sent % 8) as usize * (64 << 10);
         let place = Place { address: self.theirs.address + at as u64, key: self.theirs.key };
-        let source = SourceRange { memory: self.source, at, bytes };
+        let source = SourceRange::Memory { memory: self.source, at, bytes };
         self.sent += 1;
         while !self.endpoint.write(self.peer, source, &[], [place; 2], 1).expect("a write") {
             self.poll();

@@ -15,6 +15,7 @@ use crate::transport::pace::Pace;
 use crate::transport::single_copy::SingleCopy;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
+use std::ops::Range;
 
 /// The largest product of payload and ranks where every rank reads all payloads: beyond, ranks divide the work.
 const READ_BY_ALL: usize = 128 << 10;
@@ -59,9 +60,14 @@ pub fn enter(
     packed: bool,
 ) -> Result<()> {
     let has_payload = packed && job.offer.payload && !job.input.is_empty();
+    let lends = has_payload && may_lend(t, scope, job);
     t.complete_far_before(scope)?;
     t.control().reserve_arrivals(scope.seq)?;
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
+    if lends {
+        t.arrive_lending(scope, &job.offer, job.input, |rank| read_by(rank, job));
+        return Ok(());
+    }
     if has_payload {
         let (payload, bytes) = (t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input.bytes());
         match bytes < hints::LEAST_AROUND {
@@ -83,6 +89,25 @@ pub fn enter(
         t.prepare_next_arrival(scope.seq, if leaves { 0 } else { bytes });
     }
     Ok(())
+}
+
+/// Tells whether the input is sent from where it lies: no rank of this host reads it.
+#[inline]
+fn may_lend(t: &Transport, scope: &Scope, job: &PreparedCall<'_>) -> bool {
+    job.input.bytes() >= hints::LEAST_AROUND && t.has_far_only() && t.lends(scope)
+}
+
+/// Returns the part of the input that a rank reads.
+fn read_by(rank: Rank, job: &PreparedCall<'_>) -> Range<usize> {
+    let (block, bytes) = (job.count * job.size, job.input.bytes());
+    match job.collective {
+        Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter => {
+            let begin = (rank as usize * block).min(bytes);
+            begin..(begin + block).min(bytes)
+        }
+        Collective::Reduce | Collective::Gather if rank != job.root => 0..0,
+        _ => 0..bytes,
+    }
 }
 
 /// Bytes of a block from which on it is worth a second copy to leave the rank's own block out.
@@ -120,6 +145,7 @@ pub fn run(
     let (me, n) = (t.rank(), t.nranks());
     scope.arrival_is_all = true;
     let needs_all = job.collective.everybody();
+    let lends = job.offer.payload && may_lend(t, scope, job);
     let block = job.count * job.size;
     // The peers' arrivals are under way: meanwhile the own block can be copied. A call that is polled would copy it again each time.
     let early =
@@ -134,10 +160,17 @@ pub fn run(
             all_packed &= t.meet_payload(r, scope, job.input.bytes())?.payload;
         }
         if !all_packed && needs_all {
+            if lends {
+                t.settle_lent(scope)?;
+            }
             return Ok(DirectOutcome::NeedsProgram);
         }
     }
     die_point!(16 "arrival_all");
+    if lends {
+        // The output may be the input.
+        t.settle_lent(scope)?;
+    }
     let is_left = |r: Rank| r != me || !early;
     let from = |r: Rank, blocks: u32| -> Payload<'_> {
         if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }

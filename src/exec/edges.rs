@@ -4,12 +4,13 @@
 //! slot together with the counter. A far rank whose slot the step has read is sent the counter alone: it waits for it before
 //! it writes the slot anew.
 
-use super::{Run, buffers};
+use super::{Extent, Run, buffers, part};
 use crate::error::Result;
+use crate::memory::view::Payload;
 use crate::plan::link::{self, Buffers, LinkedStep, OperandSource, Route};
 use crate::types::Rank;
 
-impl Run<'_, '_> {
+impl<'a> Run<'a, '_> {
     /// This rank's buffers as another rank sees them: no far rank reaches them.
     #[inline]
     pub(super) fn towards(&self, rank: Rank) -> Buffers {
@@ -47,14 +48,33 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Returns where a step's result lies for a slice, if far ranks alone read it and are sent it from there: in the input or the output.
+    pub(super) fn lent(&self, step: &LinkedStep, extent: Extent) -> Option<Payload<'a>> {
+        if !self.lends || !step.readers.iter().all(|reader| self.t.is_far(reader.place.rank)) {
+            return None;
+        }
+        let (buffer, block) = match step.keep {
+            Some(block) => (self.job.output, block),
+            None if step.egress.from_input => (self.job.input, step.input?),
+            None => return None,
+        };
+        let (at, bytes) = self.bytes_at(block, extent);
+        Some(part(buffer, at, bytes))
+    }
+
     /// Sends far ranks what a step has done for a slice.
     #[cold]
     pub(super) fn send_far(&self, step: &LinkedStep, slice: u64, counter: u64) {
         let readers = || step.readers.iter().map(|reader| reader.place.rank);
-        let bytes = self.extent(step, slice).count * self.job.size;
+        let extent = self.extent(step, slice);
+        let lent = self.lent(step, extent);
         for (i, rank) in readers().enumerate() {
             if self.t.is_far(rank) && !readers().take(i).any(|earlier| earlier == rank) {
-                self.t.send_slot(rank, self.slot_at(step.slot, slice), bytes, counter);
+                let at = self.slot_at(step.slot, slice);
+                match lent {
+                    Some(bytes) => self.t.send_lent(rank, at, bytes, counter),
+                    None => self.t.send_slot(rank, at, extent.count * self.job.size, counter),
+                }
             }
         }
         for operand in &step.operands {

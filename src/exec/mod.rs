@@ -73,6 +73,8 @@ struct Run<'a, 'b> {
     base: u64,
     places: Places,
     stream: bool,
+    /// Far ranks are sent what lies in the call's buffers from there.
+    lends: bool,
     done: &'b mut Done,
     /// The operand of the present step, where a peer's private memory holds it.
     private: Option<PrivateOperand>,
@@ -95,7 +97,9 @@ pub fn run<'a>(
     let seq = scope.seq;
     let ProgramProgress { linked, cut, mine, base, places, stream, done } = progress;
     let (mine, base, places, stream) = (*mine, *base, *places, *stream);
-    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, places, stream, done, private: None };
+    let lends = t.lends(scope);
+    let mut run =
+        Run { t, scope, peers, job, linked, cut, mine, base, places, stream, lends, done, private: None };
     run.waves()?;
     die_point!(24 "progress_drain");
     run.drain()?;
@@ -105,6 +109,9 @@ pub fn run<'a>(
     let all_met = run.done.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
     t.flush_far();
+    if lends {
+        t.settle_lent(run.scope)?;
+    }
     die_point!(25 "progress_done");
     if job.collective.everybody() && all_met {
         peers.done = peers.done.max(seq - 1);
@@ -231,6 +238,10 @@ impl<'a> Run<'a, '_> {
         let outgoing = self.destinations(step, slice, extent, dests)?;
         die_point!(20 "step_operands");
         if extent.count > 0 && !arrived_already && !dests.as_slice().is_empty() {
+            if self.lends && self.job.offer.in_place && step.keep.is_some() {
+                // What is overwritten may be what was lent.
+                self.t.settle_lent(self.scope)?;
+            }
             self.combine(step, extent, sources.as_slice(), dests.as_slice())?;
             self.peers.pace.written();
         }
@@ -345,12 +356,12 @@ impl<'a> Run<'a, '_> {
             }
             read = true;
         }
-        if staged {
-            if !self.done.staging_free {
-                self.peers.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
-                self.done.staging_free = true;
-                self.peers.payload_use.forget();
-            }
+        if staged && !self.done.staging_free {
+            self.peers.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
+            self.done.staging_free = true;
+            self.peers.payload_use.forget();
+        }
+        if staged && self.lent(step, extent).is_none() {
             let bytes = extent.count * self.job.size;
             let view = t.staging(t.rank(), self.slot_at(step.slot, slice), bytes);
             let lately = self.places.read_before(self.scope.seq, self.peers.done);

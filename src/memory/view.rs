@@ -5,6 +5,7 @@
 //! act ([`Address::from_raw`]); from then on every view and sub-view is range-checked.
 
 use super::alias;
+use crate::sys::ofi::LentRange;
 use crate::sys::process_memory;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -198,6 +199,39 @@ impl<'a> Payload<'a> {
         let first = if a.start <= b.start { self.addr } else { other.addr };
         // SAFETY: every byte of it is in one of the two, which were promised to `from_raw`.
         Some(unsafe { Payload::from_raw(first, a.end.max(b.end) - a.start.min(b.start)) })
+    }
+}
+
+/// A range that its owner leaves as it is until a link holds it no longer.
+#[derive(Clone, Copy)]
+pub struct LentBytes {
+    addr: usize,
+    bytes: usize,
+}
+
+impl Payload<'_> {
+    /// Lends the range to a link. The caller waits until the link holds it no longer before the range changes or goes.
+    pub fn lend(self) -> LentBytes {
+        LentBytes { addr: self.addr.expose_provenance(), bytes: self.bytes }
+    }
+}
+
+#[cfg(test)]
+impl LentBytes {
+    /// Returns the range, for an engine of the tests.
+    pub fn view(&self) -> Payload<'static> {
+        // SAFETY: as below.
+        unsafe { Payload::from_raw(std::ptr::with_exposed_provenance_mut(self.addr), self.bytes) }
+    }
+}
+
+// SAFETY: a call keeps the ranges that it has lent until the link holds none, whether it succeeds or fails.
+unsafe impl LentRange for LentBytes {
+    fn base(&self) -> usize {
+        self.addr
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

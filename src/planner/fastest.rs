@@ -42,6 +42,10 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
             _ => {}
         }
     }
+    // Two hosts of one rank: both send all their bytes at once, and as many as if they divided the work.
+    if view.collective == AllReduce && n == 2 && view.hosts.is_some() {
+        return &["one_shot", "two_shot"];
+    }
     match view.collective {
         // The second where the first is forbidden.
         AllReduce if small => &["one_shot", "two_shot"],

@@ -61,7 +61,11 @@ pub struct FarRanks {
     far: Box<[bool]>,
     /// The far ranks' lines.
     pub(super) mirror: Arc<Lines>,
-    link: Box<dyn Link>,
+    pub(super) link: Box<dyn Link>,
+    /// The link takes bytes of callers' buffers.
+    pub(super) takes_lent: Option<usize>,
+    /// All ranks but this one are far.
+    pub(super) are_all: bool,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
     /// The frames that have come, by sender.
@@ -104,6 +108,8 @@ impl Far {
             rank,
             near: near.clone(),
             mirror,
+            takes_lent: link.takes_lent(),
+            are_all: far.iter().filter(|&&far| !far).count() == 1,
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
             inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
@@ -298,7 +304,7 @@ impl FarRanks {
                 // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
                 self.mirror.progress(from).counter.fetch_max(counter, Ordering::Release);
             }
-            Body::Arrival { seq, args, count, trail, payload } => {
+            Body::Arrival { seq, args, count, trail, payload, .. } => {
                 kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
                 let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
                 super::arrival::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);

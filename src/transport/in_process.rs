@@ -4,9 +4,11 @@ use super::Transport;
 use super::far::Far;
 use super::link::{Body, Frame, Incoming, Link, OwnedBody};
 use crate::error::Result;
+use crate::kernels;
 use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, Layout};
 use crate::memory::heap;
+use crate::memory::view::LentBytes;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::Backoff;
 use crate::types::Rank;
@@ -19,6 +21,8 @@ pub enum Delivery {
     InOrder,
     /// Each frame after some polls of its own, as this seed says.
     Reordered(u64),
+    /// As `Reordered`, and bytes of callers' memory are lent: they are read when the sender has polled some times.
+    Lent(u64),
     /// Each frame by one of two rails, as this seed says. What goes by one stays in order; the second stands still for some polls.
     TwoRails(u64),
     /// As `Reordered`, with a planted fault: frames are numbered as they come, so that counters take effect out of order.
@@ -38,6 +42,19 @@ struct Sent {
     delay: u32,
     /// The rail by which it goes.
     rail: usize,
+    /// Bytes of a caller's memory that are still to be read, where they begin in the body's, and the sender's polls until then.
+    lent: Option<(LentBytes, usize, u32)>,
+}
+
+impl Sent {
+    /// Reads what is lent, or does without it.
+    fn read_lent(&mut self, withdrawn: bool) {
+        let Some((lent, at, _)) = self.lent.take() else { return };
+        match withdrawn {
+            true => self.body = OwnedBody::of(Body::Counter(0)),
+            false => kernels::copy(self.body.bytes().part(at, lent.view().bytes()), lent.view(), false),
+        }
+    }
 }
 
 /// All links of one communicator.
@@ -60,6 +77,7 @@ impl Network {
 
 /// One rank's link.
 struct Port {
+    near: Arc<Control>,
     network: Arc<Network>,
     rank: Rank,
     delivery: Delivery,
@@ -93,7 +111,7 @@ impl Link for Port {
             _ => 0,
         };
         let delay = match self.delivery {
-            Delivery::Reordered(_) | Delivery::Renumbered(_) => {
+            Delivery::Reordered(_) | Delivery::Renumbered(_) | Delivery::Lent(_) => {
                 let mut state = self.state.lock().unwrap();
                 let most = if state.random().is_multiple_of(8) { 60 } else { 6 };
                 (state.random() % most) as u32
@@ -101,13 +119,36 @@ impl Link for Port {
             Delivery::TwoRails(_) if rail == 1 => (self.state.lock().unwrap().random() % 12) as u32,
             Delivery::InOrder | Delivery::TwoRails(_) | Delivery::Torn | Delivery::Hasty => 0,
         };
-        let body = OwnedBody::of(frame.body);
-        let sent = Sent { from: frame.from, number: frame.number, body, delay, rail };
+        let (body, bytes) = frame.body.with_its_whole();
+        let is_lent = !bytes.is_empty() && self.near.offset_of(bytes).is_none();
+        let polls = || (self.state.lock().unwrap().random() % 4) as u32;
+        let at = if let Body::Arrival { part: Some([at, _]), .. } = frame.body { at } else { 0 };
+        let lent = is_lent.then(|| (bytes.lend(), at, polls()));
+        assert!(lent.is_none() || self.takes_lent().is_some(), "bytes of a caller's memory");
+        let sent = Sent { from: frame.from, number: frame.number, body, delay, rail, lent };
         self.network.under_way[to as usize].lock().unwrap().push(sent);
         Ok(())
     }
 
+    fn takes_lent(&self) -> Option<usize> {
+        matches!(self.delivery, Delivery::Lent(_)).then_some(0)
+    }
+
+    fn holds_lent(&self) -> bool {
+        let mut holds = false;
+        self.of_mine(|sent| holds |= sent.lent.is_some());
+        holds
+    }
+
+    fn give_back_lent(&self) {
+        self.of_mine(|sent| sent.read_lent(true));
+    }
+
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
+        self.of_mine(|sent| match &mut sent.lent {
+            Some((.., polls @ 1..)) => *polls -= 1,
+            _ => sent.read_lent(false),
+        });
         let mut state = self.state.lock().unwrap();
         for rank in (0..state.told.len()).filter(|&r| self.network.is_dead(r as Rank)) {
             if !std::mem::replace(&mut state.told[rank], true) {
@@ -129,9 +170,9 @@ impl Link for Port {
                     continue;
                 }
                 match sent.delay.checked_sub(1) {
-                    None => come.push(sent),
-                    Some(left) => {
-                        sent.delay = left;
+                    None if sent.lent.is_none() => come.push(sent),
+                    left => {
+                        sent.delay = left.unwrap_or(0);
                         under_way.push(sent);
                     }
                 }
@@ -140,7 +181,7 @@ impl Link for Port {
                 self.tear(&mut state, &mut come, &mut under_way, sink);
             }
         }
-        if matches!(self.delivery, Delivery::Reordered(_) | Delivery::Renumbered(_)) {
+        if matches!(self.delivery, Delivery::Reordered(_) | Delivery::Renumbered(_) | Delivery::Lent(_)) {
             // BOUND: the frames that have come.
             for i in (1..come.len()).rev() {
                 let j = state.random() as usize % (i + 1);
@@ -166,6 +207,13 @@ impl Link for Port {
 const TORN: u64 = u64::MAX;
 
 impl Port {
+    /// Does something with each frame of this rank that is under way.
+    fn of_mine(&self, mut with: impl FnMut(&mut Sent)) {
+        for to in &self.network.under_way {
+            to.lock().unwrap().iter_mut().filter(|sent| sent.from == self.rank).for_each(&mut with);
+        }
+    }
+
     /// Delivers all frames up to the first untorn arrival, and of this one the line without its payload.
     fn tear(
         &self,
@@ -182,8 +230,8 @@ impl Port {
         let mut later = come.split_off(first);
         let mut deliver = |sent: &mut Sent, torn: bool| {
             let body = match sent.body.body() {
-                Body::Arrival { seq, args, count, trail, payload } if torn => {
-                    Body::Arrival { seq, args, count, trail, payload: payload.part(0, 0) }
+                Body::Arrival { seq, args, count, trail, payload, part } if torn => {
+                    Body::Arrival { seq, args, count, trail, payload: payload.part(0, 0), part }
                 }
                 body => body,
             };
@@ -208,13 +256,17 @@ pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Ar
     let controls = controls(hosts);
     let far = |rank: Rank, far: Box<[bool]>| {
         let seed = match delivery {
-            Delivery::Reordered(seed) | Delivery::Renumbered(seed) | Delivery::TwoRails(seed) => seed,
+            Delivery::Reordered(seed)
+            | Delivery::Renumbered(seed)
+            | Delivery::TwoRails(seed)
+            | Delivery::Lent(seed) => seed,
             Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
         };
         let random = (seed * 1024 + u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let state = PortState { random, told: vec![false; hosts.len()], delivered: vec![0; hosts.len()] };
-        let port = Port { network: network.clone(), rank, delivery, state: Mutex::new(state) };
         let near = &controls[rank as usize];
+        let port =
+            Port { near: near.clone(), network: network.clone(), rank, delivery, state: Mutex::new(state) };
         let mirror = Lines::private(near.layout(), 0).unwrap();
         Far::new(near, rank, far, Arc::new(mirror), Box::new(port)).unwrap()
     };

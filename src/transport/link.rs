@@ -3,11 +3,13 @@
 //! A rank numbers its frames to each far rank from 0 on. A link may deliver them in any order; the receiver puts them in
 //! order (see [`far`](super::far)). So an engine needs no more than to deliver each frame once.
 
+mod owned;
+
 use crate::error::Result;
-use crate::kernels;
 use crate::memory::view::Payload;
 use crate::memory::word::Change;
 use crate::types::Rank;
+pub use owned::{OwnedBody, bytes_of, copied, words_of};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -17,7 +19,24 @@ pub trait Link: Send + Sync {
     /// but for bytes in the control segment: those of [`Body::Data`] stay until the receiver's counter has passed their reading
     /// step, the payload of [`Body::Arrival`] until the receiver has arrived at a later call, those of [`Body::Piece`] until the receiver has
     /// taken the slot.
+    /// Where the link [takes lent bytes](Self::takes_lent), those of [`Body::Data`] and [`Body::Arrival`] may lie anywhere; they stay until it
+    /// [holds none](Self::holds_lent).
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()>;
+    /// Tells whether something that was posted waits for peers that take in what comes. Polling sends it.
+    fn is_behind(&self) -> bool {
+        false
+    }
+    /// May bytes that are posted lie in the caller's memory? The number of bytes from which on a part of an arrival's payload may be
+    /// posted in place of all of it, if so.
+    fn takes_lent(&self) -> Option<usize> {
+        None
+    }
+    /// Tells whether bytes of a caller's memory are still to be sent. Polling sends them.
+    fn holds_lent(&self) -> bool {
+        false
+    }
+    /// The caller's memory may change before it is sent: no receiver takes what is sent of it for its bytes. The frames come nevertheless.
+    fn give_back_lent(&self) {}
     /// The rank's call is over: arrivals that were held back to travel with other frames go now.
     fn flush(&self) -> Result<()> {
         Ok(())
@@ -80,8 +99,10 @@ pub enum Body<'a> {
         count: u64,
         /// As in `Arrival::trail`.
         trail: u64,
-        /// The whole input, if the arrival offers a copy of it.
+        /// The whole input, if the arrival offers a copy of it; or a part.
         payload: Payload<'a>,
+        /// Where the part begins in the whole, and the bytes of the whole. Not told to the receiver.
+        part: Option<[usize; 2]>,
     },
     /// A slot of its ring to the receiver.
     Piece {
@@ -292,81 +313,4 @@ pub struct News {
     pub dead: Option<Rank>,
     /// How the calls on the communicator were ended, and by which rank.
     pub ending: Option<(Ending, Rank)>,
-}
-
-/// A frame's body with its own copy of the bytes.
-pub struct OwnedBody {
-    /// Without the bytes.
-    body: Body<'static>,
-    words: Box<[u64]>,
-    bytes: usize,
-}
-
-/// Returns a copy of a payload in words. The last is filled up with zeros.
-pub fn copied(source: Payload<'_>) -> Vec<u64> {
-    let mut words = vec![0; source.bytes().div_ceil(8)];
-    kernels::copy(Payload::from(&mut words[..]).part(0, source.bytes()), source, false);
-    words
-}
-
-/// Returns bytes in words. The last is filled up with zeros.
-pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.chunks(8).map(|part| u64::from_le_bytes(std::array::from_fn(|i| part.get(i).copied().unwrap_or(0))))
-}
-
-/// Returns the first `length` bytes of words.
-pub fn bytes_of(words: &[u64], length: usize) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).take(length).collect()
-}
-
-impl OwnedBody {
-    /// A copy.
-    pub fn of(body: Body<'_>) -> OwnedBody {
-        let (body, source) = body.split();
-        OwnedBody { body, words: copied(source).into(), bytes: source.bytes() }
-    }
-
-    /// The body.
-    pub fn body(&mut self) -> Body<'_> {
-        self.body.with(Payload::from(&mut self.words[..]).part(0, self.bytes))
-    }
-}
-
-impl Body<'_> {
-    /// The body without its bytes, and these.
-    fn split<'b>(&'b self) -> (Body<'static>, Payload<'b>) {
-        let none = Payload::EMPTY;
-        match *self {
-            Body::Data { at, bytes, counter } => (Body::Data { at, bytes: none, counter }, bytes),
-            Body::Arrival { seq, args, count, trail, payload } => {
-                (Body::Arrival { seq, args, count, trail, payload: none }, payload)
-            }
-            Body::Piece { index, args, count, bytes } => {
-                (Body::Piece { index, args, count, bytes: none }, bytes)
-            }
-            Body::Taken(taken) => (Body::Taken(taken), none),
-            Body::Counter(counter) => (Body::Counter(counter), none),
-            Body::Life(life) => (Body::Life(life), none),
-            Body::News(news) => (Body::News(news), none),
-            Body::Shrink { words, endpoint } => (Body::Shrink { words, endpoint: none }, endpoint),
-            Body::Access(access) => (Body::Access(access.with(none)), access.bytes()),
-        }
-    }
-
-    /// The body with these bytes.
-    fn with<'b>(&self, source: Payload<'b>) -> Body<'b> {
-        match *self {
-            Body::Data { at, counter, .. } => Body::Data { at, bytes: source, counter },
-            Body::Arrival { seq, args, count, trail, .. } => {
-                Body::Arrival { seq, args, count, trail, payload: source }
-            }
-            Body::Piece { index, args, count, .. } => Body::Piece { index, args, count, bytes: source },
-            Body::Taken(taken) => Body::Taken(taken),
-            Body::Counter(counter) => Body::Counter(counter),
-            Body::Life(life) => Body::Life(life),
-            Body::News(news) => Body::News(news),
-            Body::Shrink { words, .. } => Body::Shrink { words, endpoint: source },
-            Body::Access(access) => Body::Access(access.with(source)),
-        }
-    }
 }

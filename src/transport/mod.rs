@@ -13,6 +13,7 @@ mod hosts;
 pub mod identity;
 #[cfg(all(test, not(loom)))]
 pub mod in_process;
+mod lending;
 pub mod link;
 #[cfg(any(test, feature = "internals"))]
 pub mod look;
@@ -392,6 +393,7 @@ impl Transport {
         fence(Ordering::Release);
         self.send_life();
         self.ring_all();
+        self.send_last_words();
     }
 }
 

@@ -17,6 +17,7 @@ impl Transport {
             count: scope.mine[1],
             trail: scope.trail,
             payload: self.control.payload(self.rank, scope.seq, bytes),
+            part: None,
         });
     }
 

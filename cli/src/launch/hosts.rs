@@ -260,7 +260,7 @@ fn checked(hosts: Vec<HostRanks>) -> Result<Vec<HostRanks>, String> {
     Ok(hosts)
 }
 
-/// Takes the first `ranks` places of the hosts; an error if they have fewer.
+/// Takes the first `ranks` places of the hosts; an error if they have fewer, or a host would have none.
 fn first_places(hosts: Vec<HostRanks>, ranks: Option<u32>) -> Result<Vec<HostRanks>, String> {
     let Some(wanted) = ranks else { return Ok(hosts) };
     let all: u32 = hosts.iter().map(|host| host.ranks).sum();
@@ -275,7 +275,16 @@ fn first_places(hosts: Vec<HostRanks>, ranks: Option<u32>) -> Result<Vec<HostRan
         left -= ranks;
         HostRanks { ranks, ..host }
     });
-    Ok(taken.filter(|host| host.ranks > 0).collect())
+    let (taken, without): (Vec<_>, Vec<_>) = taken.partition(|host| host.ranks > 0);
+    let names: Vec<&str> = without.iter().map(|host| &*host.host).collect();
+    match names.is_empty() {
+        true => Ok(taken),
+        false => Err(format!(
+            "-n {wanted}: no rank is left for {}, because the hosts before have places for all; name only the hosts that are to run some, or \
+             give each fewer, as in a:1,b:1",
+            names.join(", ")
+        )),
+    }
 }
 
 /// Returns a port that jobs which start at the same time seldom share. Rank 0's host may use it for something else: then rank 0 takes
@@ -360,7 +369,11 @@ mod tests {
     fn the_first_places_are_taken_in_order() {
         let of = |n| first_places(parse("a:2,b:2,c:2").unwrap(), n);
         let ranks = |n| of(n).unwrap().iter().map(|host| host.ranks).collect::<Vec<_>>();
-        assert_eq!((ranks(None), ranks(Some(3)), ranks(Some(6))), (vec![2, 2, 2], vec![2, 1], vec![2, 2, 2]));
+        assert_eq!(
+            (ranks(None), ranks(Some(5)), ranks(Some(6))),
+            (vec![2, 2, 2], vec![2, 2, 1], vec![2, 2, 2])
+        );
+        assert!(of(Some(2)).unwrap_err().contains("no rank is left for b, c"));
         assert!(of(Some(7)).unwrap_err().contains("places for 6"));
     }
 }

@@ -252,6 +252,11 @@ impl CommCore {
         if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, scope, &ended) {
             self.keep_late_mismatch(mismatch);
         }
-        ended.map_err(|e| self.fail_wait(e))
+        ended.map_err(|e| {
+            let told = self.fail_wait(e);
+            // Only now: the other ranks hear by the same link.
+            self.transport.give_back_lent();
+            told
+        })
     }
 }

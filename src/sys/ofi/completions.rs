@@ -67,12 +67,18 @@ impl Endpoint {
                 }
                 self.idle.push(index);
             }
-            Some(index) => self.free.push(index),
+            Some(index) => self.sent(index),
             None => {}
         }
         if written {
             sink(Report::Written(entry.data as u32));
         }
+    }
+
+    /// The provider needs a send's buffer and bytes no longer.
+    fn sent(&mut self, index: u32) {
+        self.free.push(index);
+        self.lent &= !(1 << (index as usize - RECEIVES));
     }
 
     /// Reads the error at the head of the queue.
@@ -89,7 +95,7 @@ impl Endpoint {
         match self.index_of(error.op_context) {
             Some(index) if (index as usize) < RECEIVES => self.idle.push(index),
             Some(index) => {
-                self.free.push(index);
+                self.sent(index);
                 sink(Report::Lost(Some(self.receivers[index as usize]), why));
             }
             None => sink(Report::Lost(None, why)),

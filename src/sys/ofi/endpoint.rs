@@ -15,6 +15,7 @@ use std::ptr::null_mut;
 pub(super) const RECEIVES: usize = 64;
 /// Messages and writes under way.
 pub(super) const SENDS: usize = 64;
+const _: () = assert!(SENDS <= u64::BITS as usize);
 /// Completions that the queue has place for.
 const COMPLETIONS: usize = 4096;
 /// The provider that is used where the user names none.
@@ -62,6 +63,8 @@ pub struct Endpoint {
     pub(super) free: Vec<u32>,
     /// The receiver of each send under way.
     pub(super) receivers: Box<[PeerId]>,
+    /// A bit for each send under way whose bytes are lent.
+    pub(super) lent: u64,
     peers: Vec<u64>,
     name: Vec<u8>,
     /// The process that has opened it.
@@ -135,6 +138,7 @@ impl Endpoint {
             idle: (0..RECEIVES as u32).collect(),
             free: (RECEIVES as u32..count as u32).rev().collect(),
             receivers: vec![PeerId(u32::MAX); count].into_boxed_slice(),
+            lent: 0,
             peers: Vec::new(),
             name: Vec::new(),
             generation: fork::generation(),
@@ -305,6 +309,7 @@ impl Endpoint {
             memories.chain([buffers]).for_each(|mr| close(mr.cast()));
         }
         close(ep.cast());
+        self.lent = 0;
     }
 
     /// Tells whether the descriptor may be waited for: everything that has come has been polled.

@@ -17,7 +17,7 @@ mod transfer;
 pub use completions::Report;
 pub use endpoint::{Endpoint, PeerId};
 pub use memory::{MappedRegion, MemoryId, RemoteMemory, Use};
-pub use transfer::{Place, SourceRange};
+pub use transfer::{LentRange, Place, SourceRange};
 
 /// Tells whether a libfabric can be loaded, with the sentence if not.
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn messages_and_writes_arrive(address: IpAddr) {
     let written = a.register(Box::new(target), 80, 239_920, Use::Written).unwrap();
     let remote = a.remote(written);
     let place = |offset: u64| Place { address: remote.address + offset, key: remote.key };
-    let source = SourceRange { memory, at: 8, bytes: 150_000 };
+    let source = SourceRange::Memory { memory, at: 8, bytes: 150_000 };
     let mut told = None;
     let mut posted = false;
     until(&mut a, &mut b, |a, b| {
@@ -154,7 +154,7 @@ fn a_write_without_the_key_changes_nothing() {
     let place = Place { address: remote.address, key: remote.key ^ 1 };
     let (mut lost, mut told, mut posted) = (false, false, false);
     until(&mut a, &mut b, |a, b| {
-        let source = SourceRange { memory, at: 0, bytes: 16_000 };
+        let source = SourceRange::Memory { memory, at: 0, bytes: 16_000 };
         posted |= !posted && b.write(to_a, source, &[], [place; 2], 1).unwrap();
         b.poll(&mut |event| lost |= matches!(event, Report::Lost(..))).unwrap();
         a.poll(&mut |event| told |= matches!(event, Report::Written(_))).unwrap();

@@ -1,21 +1,38 @@
 //! What an endpoint sends: messages, and writes to the memory of others.
 
 use super::abi::*;
-use super::endpoint::{Context, Endpoint, PeerId};
+use super::endpoint::{Context, Endpoint, PeerId, RECEIVES};
 use super::memory::MemoryId;
 use crate::error::Result;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A range of a memory of this endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct SourceRange {
-    /// The memory.
-    pub memory: MemoryId,
-    /// Where the range begins in it.
-    pub at: usize,
-    /// Its length.
-    pub bytes: usize,
+/// The range that a write sends.
+#[derive(Clone, Copy)]
+pub enum SourceRange<'a> {
+    /// A range of a memory of this endpoint.
+    Memory {
+        /// The memory.
+        memory: MemoryId,
+        /// Where the range begins in it.
+        at: usize,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A range of other memory, if the endpoint [takes such](Endpoint::takes_lent).
+    Lent(&'a dyn LentRange),
+}
+
+/// A range of memory that is lent for some time.
+///
+/// # Safety
+/// The range is readable until the endpoint that has written from it [holds nothing lent](Endpoint::holds_lent), or has [given it
+/// back](Endpoint::give_back_lent): from then on the system answers what cannot be read by an error.
+pub unsafe trait LentRange {
+    /// The address of the first byte.
+    fn base(&self) -> usize;
+    /// The length in bytes.
+    fn bytes(&self) -> usize;
 }
 
 /// Where a range goes in another endpoint's memory.
@@ -107,16 +124,23 @@ impl Endpoint {
     pub fn write(
         &mut self,
         to: PeerId,
-        source: SourceRange,
+        source: SourceRange<'_>,
         trailer: &[u64],
         places: [Place; 2],
         data: u32,
     ) -> Result<bool> {
-        let memory = &self.memories[source.memory.0];
-        assert!(
-            source.at <= memory.bytes && source.bytes <= memory.bytes - source.at,
-            "a write from outside of its memory"
-        );
+        let (base, bytes, descriptor, is_lent) = match source {
+            SourceRange::Memory { memory, at, bytes } => {
+                let memory = &self.memories[memory.0];
+                let is_within = at <= memory.bytes && bytes <= memory.bytes - at;
+                assert!(is_within, "a write from outside of its memory");
+                (memory.base + at, bytes, memory.descriptor(), false)
+            }
+            SourceRange::Lent(range) => {
+                assert!(self.takes_lent(), "a write from memory that was not registered");
+                (range.base(), range.bytes(), null_mut(), true)
+            }
+        };
         assert!(trailer.len() <= self.words, "a trailer larger than its buffer");
         let Some(&index) = self.free.last().filter(|_| !self.objects.ep.is_null()) else { return Ok(false) };
         let buffer = self.buffer(index);
@@ -124,12 +148,12 @@ impl Endpoint {
         unsafe { std::ptr::copy_nonoverlapping(trailer.as_ptr(), buffer, trailer.len()) };
         let trailing = size_of_val(trailer);
         let local = [
-            libc::iovec { iov_base: (memory.base + source.at) as *mut c_void, iov_len: source.bytes },
+            libc::iovec { iov_base: base as *mut c_void, iov_len: bytes },
             libc::iovec { iov_base: buffer.cast(), iov_len: trailing },
         ];
-        let mut descriptors = [memory.descriptor(), self.buffers_descriptor()];
+        let mut descriptors = [descriptor, self.buffers_descriptor()];
         let range = |place: Place, len| RmaIov { addr: place.address, len, key: place.key };
-        let remote = [range(places[0], source.bytes), range(places[1], trailing)];
+        let remote = [range(places[0], bytes), range(places[1], trailing)];
         let ranges = if trailing == 0 { 1 } else { 2 };
         let message = RmaMessage {
             msg_iov: local.as_ptr(),
@@ -143,9 +167,34 @@ impl Endpoint {
         };
         let ep = self.objects.ep;
         // SAFETY: a live endpoint; the provider copies the lists. The ranges stay mapped as long as the endpoint lives: one in a memory
-        // that it keeps, one in a buffer that belongs to the provider until the completion.
+        // that it keeps or that is lent until the completion, one in a buffer that belongs to the provider until then.
         let result = unsafe { ((*(*ep).rma).writemsg)(ep, &message, FI_REMOTE_CQ_DATA) };
-        self.under_way(index, to, result, "write to a peer's memory")
+        let taken = self.under_way(index, to, result, "write to a peer's memory")?;
+        if taken && is_lent {
+            self.lent |= 1 << (index as usize - RECEIVES);
+        }
+        Ok(taken)
+    }
+
+    /// Tells whether the provider sends from memory that it was not told of before.
+    pub fn takes_lent(&self) -> bool {
+        self.modes & FI_MR_LOCAL == 0
+    }
+
+    /// Tells whether writes from lent memory are under way.
+    pub fn holds_lent(&self) -> bool {
+        self.lent != 0
+    }
+
+    /// Forgets which writes are from lent memory, whose bytes the provider may send as they will be then. `withdraw` may change the trailer of
+    /// each, which has not gone as a whole.
+    pub fn give_back_lent(&mut self, withdraw: impl Fn(&mut [u64])) {
+        for bit in (0..u64::BITS).filter(|bit| self.lent >> bit & 1 == 1) {
+            let buffer = self.buffer(RECEIVES as u32 + bit);
+            // SAFETY: a buffer of that many words. The provider only reads it, and only when the endpoint is used.
+            withdraw(unsafe { std::slice::from_raw_parts_mut(buffer, self.words) });
+        }
+        self.lent = 0;
     }
 
     /// Keeps a send buffer aside until its completion.
@@ -159,7 +208,6 @@ impl Endpoint {
     }
 
     /// Messages and writes under way that the provider has not reported yet. Small messages are not counted.
-    #[cfg(test)]
     pub fn pending(&self) -> usize {
         super::endpoint::SENDS - self.free.len()
     }

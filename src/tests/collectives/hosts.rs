@@ -41,7 +41,8 @@ type Kill = Box<dyn Fn(Rank) + Send + Sync>;
 pub fn connect(hosts: &[u32], between: Between, timeout_ms: u64) -> (Vec<Arc<Transport>>, Kill) {
     match between {
         Between::Seed(seed) => {
-            let (transports, network) = transports(hosts, Delivery::Reordered(seed), timeout_ms);
+            let delivery = if seed % 2 == 0 { Delivery::Lent(seed) } else { Delivery::Reordered(seed) };
+            let (transports, network) = transports(hosts, delivery, timeout_ms);
             (transports, Box::new(move |rank| network.kill(rank)))
         }
         Between::Loopback(writes) => {

@@ -55,7 +55,7 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
             |sink| {
                 let words = &mut vec![1; largest_payload(2) / 8 + 1][..];
                 let payload = Payload::from(words);
-                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload }));
+                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload, part: None }));
             },
             "larger than an arrival",
         ),

@@ -20,6 +20,8 @@
 mod address;
 #[cfg(all(test, not(loom)))]
 mod cut_tests;
+mod header;
+mod lent;
 mod messages;
 mod peer;
 mod peer_rails;
@@ -100,6 +102,8 @@ struct Others {
     token: u64,
     /// What others write to this rank ends with the frame.
     with_trailers: bool,
+    /// Bytes may lie in the caller's memory: nothing of it has to be sent again by another rail, and trailers can be changed before they go.
+    takes_lent: bool,
     /// The interface of each rail.
     interfaces: Vec<Interface>,
     /// Some peer has asked by a rail.
@@ -239,6 +243,7 @@ impl Prepared {
             sources,
             token: self.own.token,
             with_trailers: self.own.with_trailers,
+            takes_lent: self.own.with_trailers && self.rails.len() == 1 && self.rails[0].takes_lent(),
             // Peers are to be greeted by several.
             is_waiting: self.interfaces.len() > 1,
             interfaces: self.interfaces,
@@ -271,6 +276,22 @@ impl Link for OfiLink {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
         let State { rails, others, .. } = &mut *self.state.lock();
         others.post(rails, to, frame)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.state.lock().is_behind()
+    }
+
+    fn takes_lent(&self) -> Option<usize> {
+        self.state.lock().others.takes_lent.then_some(SMALL)
+    }
+
+    fn holds_lent(&self) -> bool {
+        self.state.lock().holds_lent()
+    }
+
+    fn give_back_lent(&self) {
+        self.state.lock().give_back_lent();
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {

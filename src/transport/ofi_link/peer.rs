@@ -5,6 +5,7 @@ use super::messages::Messages;
 use super::peer_rails::PeerRails;
 use super::trailer::TRAILER;
 use super::wire::{self, HEADER, Item, MessageHeader};
+use crate::memory::view::LentBytes;
 use crate::sys::clock;
 use crate::sys::ofi::{PeerId, Place};
 use crate::types::Rank;
@@ -28,13 +29,22 @@ pub enum Outgoing {
     WriteAgain(u32),
     /// A range of the control segment, and the frame that it belongs to.
     Write {
-        /// Where the range begins in the segment.
-        at: usize,
-        /// Its length.
-        bytes: usize,
+        /// The range.
+        range: WriteRange,
         /// The frame without these bytes.
         frame: Vec<u64>,
     },
+}
+
+/// What is written to a peer.
+#[derive(Clone, Copy)]
+pub struct WriteRange {
+    /// Where the range begins in the control segment.
+    pub at: usize,
+    /// Its length.
+    pub bytes: usize,
+    /// The bytes lie here instead.
+    pub lent: Option<LentBytes>,
 }
 
 /// A far peer.
@@ -189,6 +199,24 @@ impl FarPeer {
     /// Takes what is held back, behind the words of a header.
     pub fn take_held(&mut self) -> Vec<u64> {
         std::mem::replace(&mut self.held, vec![0; HEADER])
+    }
+
+    /// Tells whether lent bytes wait to be sent.
+    pub fn holds_lent(&self) -> bool {
+        self.queue
+            .iter()
+            .any(|outgoing| matches!(outgoing, Outgoing::Write { range, .. } if range.lent.is_some()))
+    }
+
+    /// Has the frames of writes that wait go without the lent bytes.
+    pub fn give_back_lent(&mut self) {
+        for outgoing in &mut self.queue {
+            if let Outgoing::Write { range: WriteRange { lent: Some(_), .. }, frame } = outgoing {
+                let mut frames = std::mem::take(frame);
+                wire::withdraw(&mut frames);
+                *outgoing = Outgoing::Message(frames);
+            }
+        }
     }
 
     /// Puts something at the end of the queue. False: the queue is as long as it may be.

@@ -1,6 +1,6 @@
 //! What goes to far peers: frames are put together, held back, queued.
 
-use super::peer::{FarPeer, Outgoing, immediate};
+use super::peer::{FarPeer, Outgoing, WriteRange, immediate};
 use super::rails::Rails;
 use super::trailer::{TRAILER, TRAILERS, trailer};
 use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME, MessageHeader};
@@ -10,7 +10,7 @@ use crate::memory::control::ALIVE;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
-use crate::sys::ofi::SourceRange;
+use crate::sys::ofi::{MemoryId, SourceRange};
 use crate::transport::link::{Body, Frame};
 use crate::types::Rank;
 
@@ -47,7 +47,7 @@ impl Others {
         };
         let item = Item::Line(posted.number, posted.body);
         if bytes.bytes() > SMALL {
-            return self.post_write(rails, to, &item, bytes);
+            return self.post_write(rails, to, &posted, bytes);
         }
         let words = LARGEST_FRAME + bytes.bytes().div_ceil(8);
         self.make_room(rails, to, FULL - words)?;
@@ -70,15 +70,23 @@ impl Others {
     }
 
     /// Sends a frame whose bytes are written to their place.
-    fn post_write(&mut self, rails: &mut Rails, to: Rank, item: &Item<'_>, bytes: Payload<'_>) -> Result<()> {
-        let at = self.near.offset_of(bytes);
-        let at =
-            at.ok_or_else(|| Error::internal("a large frame whose bytes are not in the control segment"))?;
+    fn post_write(
+        &mut self,
+        rails: &mut Rails,
+        to: Rank,
+        posted: &Frame<'_>,
+        bytes: Payload<'_>,
+    ) -> Result<()> {
+        let length = bytes.bytes();
+        let range = match self.near.offset_of(bytes) {
+            Some(at) => WriteRange { at, bytes: length, lent: None },
+            None => WriteRange { at: self.place_of(posted.body)?, bytes: length, lent: Some(bytes.lend()) },
+        };
         self.make_room(rails, to, if self.with_trailers { TRAILING - LARGEST_FRAME - AHEAD } else { 0 })?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
-        wire::put(&mut peer.held, item, true);
+        wire::put(&mut peer.held, &Item::Line(posted.number, posted.body), true);
         let mut frames = peer.take_held();
-        let sent = peer.is_free() && self.write(rails, to, at, bytes.bytes(), &frames[HEADER..])?;
+        let sent = peer.is_free() && self.write(rails, to, range, &frames[HEADER..])?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
         if sent {
             // The allocation serves again.
@@ -89,7 +97,22 @@ impl Others {
             return Ok(());
         }
         let frame = frames.split_off(HEADER);
-        self.wait(to, Outgoing::Write { at, bytes: bytes.bytes(), frame })
+        self.wait(to, Outgoing::Write { range, frame })
+    }
+
+    /// Returns where in the control segment the bytes of a frame would lie that lie elsewhere.
+    fn place_of(&self, body: Body<'_>) -> Result<usize> {
+        let place = match body {
+            Body::Data { at, bytes, .. } => Some(self.near.staging(self.rank, at, bytes.bytes())),
+            Body::Arrival { seq, payload, part, .. } => {
+                let bytes = payload.bytes();
+                let [at, whole] = part.unwrap_or([0, bytes]);
+                Some(self.near.payload(self.rank, seq, whole).part(at, bytes))
+            }
+            _ => None,
+        };
+        let place = place.filter(|_| self.takes_lent).and_then(|place| self.near.offset_of(place));
+        place.ok_or_else(|| Error::internal("a large frame whose bytes are not in the control segment"))
     }
 
     /// Sends what is held back for a peer if it takes more than `most` words.
@@ -150,19 +173,12 @@ impl Others {
     }
 
     /// Writes a range of the control segment to its place in a peer's mirror, with the frames that belong to it. False: not now.
-    fn write(
-        &mut self,
-        rails: &mut Rails,
-        to: Rank,
-        at: usize,
-        bytes: usize,
-        frames: &[u64],
-    ) -> Result<bool> {
+    fn write(&mut self, rails: &mut Rails, to: Rank, range: WriteRange, frames: &[u64]) -> Result<bool> {
         let (rank, rings) = (self.rank, self.near.layout().reserved());
-        let there = self.mirror.mirrored(rank, to, at);
+        let there = self.mirror.mirrored(rank, to, range.at);
         let Some(peer) = self.peer(to) else { return Ok(true) };
         // Of slots and payloads no write can be: their readers' counters come with the word that these were taken in.
-        let is_piece = at >= rings;
+        let is_piece = range.at >= rings;
         if is_piece && peer.is_under_way(there) {
             return self.ask(rails, to).map(|()| false);
         }
@@ -170,11 +186,11 @@ impl Others {
             return Ok(false);
         }
         let number = peer.written;
-        let Some(rail) = self.write_number(rails, to, number, [at, there], bytes, frames)? else {
+        let Some(rail) = self.write_number(rails, to, number, range, there, frames)? else {
             return Ok(false);
         };
         let Some(peer) = self.peer(to) else { return Ok(true) };
-        peer.wrote(there, at, bytes, rail, frames);
+        peer.wrote(there, range.at, range.bytes, rail, frames);
         if self.with_trailers {
             return Ok(true);
         }
@@ -197,25 +213,22 @@ impl Others {
         rails: &mut Rails,
         to: Rank,
         number: u32,
-        [at, there]: [usize; 2],
-        bytes: usize,
+        range: WriteRange,
+        there: usize,
         frames: &[u64],
     ) -> Result<Option<usize>> {
         let (rank, with_trailers) = (self.rank, self.with_trailers);
         let layout = self.near.layout();
         let (begin, trailers) = (layout.bytes_at(), layout.reserved() + rank as usize * TRAILERS * 8);
-        let source = self.sources.iter().find(|(_, start, length)| {
-            at.checked_sub(*start).is_some_and(|within| within + bytes <= *length)
-        });
-        let Some(&(memory, start, _)) = source else {
-            return Err(Error::internal("a large frame of bytes that are not this rank's"));
+        let source = match &range.lent {
+            Some(lent) => SourceRange::Lent(lent),
+            None => self.source(range.at, range.bytes)?,
         };
         let Some(peer) = self.peer(to) else { return Ok(None) };
         let header = peer.header(rank);
         let mut words = [0; TRAILER];
         let trailer =
             if with_trailers { trailer(&mut words, number, header, &peer.ahead(), frames) } else { &[][..] };
-        let source = SourceRange { memory, at: at - start, bytes };
         let rail = peer.rails.lightest();
         let places = peer.places(number, rail, there, begin, trailers);
         if !rails[rail].write(peer.id, source, trailer, places, immediate(rank, number))? {
@@ -229,13 +242,23 @@ impl Others {
         Ok(Some(rail))
     }
 
+    /// Finds the registered memory in which a range of the control segment lies.
+    fn source(&self, at: usize, bytes: usize) -> Result<SourceRange<'static>> {
+        let within = |&(memory, start, length): &(MemoryId, usize, usize)| {
+            let within = at.checked_sub(start).filter(|within| within + bytes <= length)?;
+            Some(SourceRange::Memory { memory, at: within, bytes })
+        };
+        let source = self.sources.iter().find_map(within);
+        source.ok_or_else(|| Error::internal("a large frame of bytes that are not this rank's"))
+    }
+
     /// Sends a write again that went by a rail that is cut, if the peer has not taken it in.
     fn write_again(&mut self, rails: &mut Rails, to: Rank, number: u32) -> Result<bool> {
         let Some(write) = self.peer(to).and_then(|peer| peer.not_taken(number).cloned()) else {
             return Ok(true);
         };
-        let places = [write.at, write.there];
-        let rail = self.write_number(rails, to, number, places, write.bytes, &write.frames)?;
+        let range = WriteRange { at: write.at, bytes: write.bytes, lent: None };
+        let rail = self.write_number(rails, to, number, range, write.there, &write.frames)?;
         if let (Some(rail), Some(peer)) = (rail, self.peer(to)) {
             peer.wrote_again(number, rail);
         }
@@ -290,7 +313,7 @@ impl Others {
                     Outgoing::Message(frames) => self.send_message(rails, rank, frames)?,
                     Outgoing::MessageAgain(number) => self.message_again(rails, rank, *number)?,
                     Outgoing::WriteAgain(number) => self.write_again(rails, rank, *number)?,
-                    Outgoing::Write { at, bytes, frame } => self.write(rails, rank, *at, *bytes, frame)?,
+                    Outgoing::Write { range, frame } => self.write(rails, rank, *range, frame)?,
                 };
                 if sent {
                     continue;

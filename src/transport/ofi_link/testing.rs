@@ -60,6 +60,18 @@ impl Link for Mortal {
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         if self.is_dead() { self.link.poll(&mut |_| ()) } else { self.link.poll(sink) }
     }
+    fn is_behind(&self) -> bool {
+        self.link.is_behind()
+    }
+    fn takes_lent(&self) -> Option<usize> {
+        self.link.takes_lent()
+    }
+    fn holds_lent(&self) -> bool {
+        self.link.holds_lent()
+    }
+    fn give_back_lent(&self) {
+        self.link.give_back_lent()
+    }
     fn descriptor(&self) -> Option<RawFd> {
         self.link.descriptor()
     }

@@ -1,17 +1,20 @@
 //! Ranks over loopback that do not wait in calls, strangers, and what they send.
 
+use super::peer::WRITES;
 use super::testing::{is_there, rails};
 use super::wire::{self, Item, MessageHeader};
 use super::{MESSAGE, OfiLink, Prepared, RankAddress};
+use crate::error::Result;
 use crate::kernels;
-use crate::memory::control::{Control, LEFT, Layout};
+use crate::memory::control::{Control, FAILED, LEFT, Layout};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sys::network::Interface;
 use crate::sys::ofi::{Endpoint, Place, SourceRange, Use};
 use crate::transport::Transport;
+use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
-use crate::transport::link::{Body, Frame, Link, News};
+use crate::transport::link::{Body, Frame, Incoming, Link, News};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -97,6 +100,55 @@ fn more_than_the_provider_takes_at_once_arrives_whole_and_the_last_words_too() {
     }
 }
 
+/// A link without an attendant.
+struct Unattended(OfiLink);
+
+impl Link for Unattended {
+    fn post(&self, to: u32, frame: Frame<'_>) -> Result<()> {
+        self.0.post(to, frame)
+    }
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
+        self.0.poll(sink)
+    }
+    fn is_behind(&self) -> bool {
+        self.0.is_behind()
+    }
+}
+
+#[test]
+fn a_rank_that_fails_can_wait_until_its_last_words_are_sent() {
+    if !is_there() {
+        return;
+    }
+    let controls = controls(&[0, 1]);
+    let mut prepared = [0, 1].map(|rank: u32| {
+        Some(OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap())
+    });
+    let blobs = prepared.each_ref().map(|prepared| prepared.as_ref().unwrap().blob());
+    let ranks = connected(&[0, 1], &controls, 60_000, |rank, far| {
+        let mut others = blobs.clone().map(Some);
+        others[rank as usize] = None;
+        let prepared = prepared[rank as usize].take().unwrap();
+        if rank == 1 {
+            return prepared.connect(&others).unwrap();
+        }
+        let mirror = prepared.mirror.clone();
+        let link = Unattended(prepared.link(&others).unwrap());
+        Far::new(&controls[0], rank, far, mirror, Box::new(link)).unwrap()
+    });
+    until(|| {
+        ranks[0].poll_far();
+        ranks[0].joined(1) && ranks[1].joined(0)
+    });
+    (1..=500).for_each(|k| ranks[0].send_slot(1, 0, 20_000, k));
+    ranks[0].fail(3);
+    ranks[0].send_all_until(u64::MAX);
+    // Nobody polls its link any more, as if its process had ended.
+    let life = ranks[1].lines(0).life(0);
+    until(|| life.state.load(Ordering::Acquire) == FAILED);
+    assert_eq!(counter(&ranks[1], 0), 500);
+}
+
 #[test]
 fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     if !is_there() {
@@ -139,7 +191,7 @@ fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
     for data in [3, 700 << 22, u32::MAX] {
         until(|| {
             stranger.poll(&mut |_| ()).unwrap();
-            let source = SourceRange { memory, at: 0, bytes: 64 };
+            let source = SourceRange::Memory { memory, at: 0, bytes: 64 };
             stranger.write(to, source, &[], [place; 2], data).unwrap()
         });
     }
@@ -202,4 +254,59 @@ fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
     let one_rail = OfiLink::prepare(&controls[0], 0, 2, &rails[..1], None).unwrap();
     let refused = one_rail.link(&[None, Some(prepare(1).blob())]).err().unwrap();
     assert!(refused.message.contains("PENNY_NET_IFACES names 1 of the interfaces"), "{refused}");
+}
+
+#[test]
+fn bytes_that_were_given_back_are_not_sent_and_their_frames_are() {
+    if !is_there() {
+        return;
+    }
+    const FRAMES: u64 = 100;
+    let controls = controls(&[0, 1]);
+    let mut prepared = [0, 1].map(|rank: u32| {
+        Some(OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap())
+    });
+    let blobs = prepared.each_ref().map(|prepared| prepared.as_ref().unwrap().blob());
+    let mirror = prepared[1].as_ref().unwrap().mirror.clone();
+    let [sender, receiver] = [0, 1].map(|rank: usize| {
+        let mut others = blobs.clone().map(Some);
+        others[rank] = None;
+        prepared[rank].take().unwrap().link(&others).unwrap()
+    });
+    let least = sender.takes_lent().expect("a provider that sends from any memory");
+    let mut words = vec![7u64; 3000];
+    let bytes = Payload::from(&mut words[..]);
+    assert!(bytes.bytes() > least && !sender.holds_lent());
+    let mut come = Vec::new();
+    let mut take = |link: &OfiLink| {
+        link.poll(&mut |event| {
+            let Incoming::Frame(Frame { number, body: Body::Counter(counter), .. }) = event else {
+                panic!("a frame of another kind")
+            };
+            come.push((number, counter));
+        })
+        .unwrap();
+        come.len() as u64
+    };
+    let post = |number: u64, body: Body<'_>| sender.post(1, Frame { from: 0, number, body }).unwrap();
+    // The receiver takes in nothing: some writes wait for its word.
+    (0..FRAMES).for_each(|number| post(number, Body::Data { at: 64, bytes, counter: 1 + number }));
+    assert!(sender.holds_lent());
+    sender.give_back_lent();
+    assert!(!sender.holds_lent());
+    kernels::zero(bytes);
+    post(FRAMES, Body::Counter(FRAMES + 1));
+    until(|| {
+        sender.poll(&mut |_| ()).unwrap();
+        take(&receiver) > FRAMES
+    });
+    // Those that were made visible have the bytes that they had when they were posted.
+    let withdrawn = come.iter().filter(|(_, counter)| *counter == 0).count() as u64;
+    assert!((FRAMES - u64::from(WRITES)..=FRAMES).contains(&withdrawn), "{withdrawn} frames");
+    assert!(come.iter().all(|&(number, counter)| counter == 0 || counter == number + 1));
+    if withdrawn < FRAMES {
+        let mut seen = vec![0; 3000];
+        kernels::copy(Payload::from(&mut seen[..]), mirror.staging(0, 64, 24_000), false);
+        assert!(seen.iter().all(|&word| word == 7));
+    }
 }

@@ -1,7 +1,7 @@
 //! What ends a write to a peer's mirror: the frame that belongs to it.
 
 use super::peer::{NUMBERS, WRITES};
-use super::wire::{HEADER, MessageHeader};
+use super::wire::{self, HEADER, MessageHeader};
 
 /// Words of a trailer: its write's number and length, then a message.
 pub const TRAILER: usize = 32;
@@ -30,6 +30,14 @@ pub fn message_in(trailer: &mut [u64], number: u32) -> Option<&mut [u64]> {
     let (first, rest) = trailer.split_first_mut()?;
     let words = (*first >> 32) as usize;
     (*first as u32 == number & NUMBERS).then(|| rest.get_mut(..words)).flatten()
+}
+
+/// Makes the last frame of a trailer one that changes nothing.
+pub fn withdraw(trailer: &mut [u64]) {
+    let Some((first, rest)) = trailer.split_first_mut() else { return };
+    if let Some(frames) = rest.get_mut(HEADER..(*first >> 32) as usize) {
+        wire::withdraw(frames);
+    }
 }
 
 #[cfg(test)]

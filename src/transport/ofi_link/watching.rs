@@ -154,6 +154,9 @@ impl Others {
 
     /// A rail to a rank is cut: all ranks go on by the others, if one is left.
     fn cut(&mut self, to: Rank, rail: usize) -> Result<()> {
+        if (self.closed | self.to_close) >> rail & 1 == 1 {
+            return Ok(());
+        }
         if !self.has_besides(rail) {
             return Err(Error::remote(format!(
                 "rank {to}{} is not heard any more{}, and the other networks between the ranks are cut, too; mend them, and make a new \
@@ -162,7 +165,8 @@ impl Others {
                 self.by_rail(to, rail)
             )));
         }
-        log::warn(
+        // One line for a rail, whatever PENNY_DEBUG is: nothing else tells that the job is slower from now on.
+        log::always(
             self.rank,
             format_args!(
                 "rank {to}{} is not heard any more{}, but by other interfaces: that network is cut, and the ranks go on by the others; mend it, and make a \

@@ -8,54 +8,16 @@
 //! Nothing of it is trusted: a message with another token, sender or shape is dropped as a whole or from the first frame on that makes
 //! no sense.
 
+pub use super::header::{HEADER, MessageHeader};
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::memory::word::{AtomicOp, Change};
 use crate::transport::link::{Body, Ending, FarAccess, LifeLine, News, TakenLine};
-use crate::types::Rank;
 
-/// Words before the first frame.
-pub const HEADER: usize = 3;
 /// Words of the largest frame without its bytes.
 pub const LARGEST_FRAME: usize = 7;
 /// Words of [`Item::Ahead`].
 pub const AHEAD: usize = 2;
-
-/// What a message's header tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageHeader {
-    /// What the receiver has told members only.
-    pub token: u64,
-    /// The sender.
-    pub from: Rank,
-    /// The receiver's writes that the sender has taken in, all up to there.
-    pub seen: u32,
-    /// The number of the message among those that are sent again when a rail is cut.
-    pub number: Option<u32>,
-    /// The receiver's messages with a number that the sender has taken in, all up to there.
-    pub messages: u32,
-}
-
-/// In a header's word with the sender: the message has a number.
-const NUMBERED: u64 = 1 << 31;
-
-impl MessageHeader {
-    /// Returns its words.
-    pub fn words(self) -> [u64; HEADER] {
-        let numbered = if self.number.is_some() { NUMBERED } else { 0 };
-        let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let number = self.number.unwrap_or(0);
-        [self.token, both(self.from, self.seen) | numbered, both(number, self.messages)]
-    }
-
-    /// Reads it. `None`: the message is too short.
-    pub fn of(message: &[u64]) -> Option<MessageHeader> {
-        let &[token, rest, messages, ..] = message else { return None };
-        let number = (rest & NUMBERED != 0).then_some(messages as u32);
-        let (from, seen, messages) = ((rest & (NUMBERED - 1)) as u32, (rest >> 32) as u32, messages >> 32);
-        Some(MessageHeader { token, from, seen, number, messages: messages as u32 })
-    }
-}
 
 /// A frame as it travels.
 pub enum Item<'a> {
@@ -111,6 +73,8 @@ const HELLO: u64 = 23;
 const QUESTION: u64 = 24;
 const ANSWERED: u64 = 25;
 const CLOSED: u64 = 26;
+/// An arrival whose payload was not sent.
+const WITHDRAWN: u64 = 27;
 
 /// Appends a frame. `placed`: its bytes are written to their place by themselves.
 pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
@@ -127,7 +91,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
             Body::Data { counter, .. } if placed => add(COUNTER, number, &[counter], none),
             Body::Data { at, bytes, counter } => add(DATA, number, &[at as u64, counter], bytes),
             Body::Counter(counter) => add(COUNTER, number, &[counter], none),
-            Body::Arrival { seq, args, count, trail, payload } => {
+            Body::Arrival { seq, args, count, trail, payload, .. } => {
                 let payload = if placed { none } else { payload };
                 add(ARRIVAL, number, &[seq, args, count, trail], payload);
             }
@@ -179,20 +143,43 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
     }
 }
 
-/// Takes the first frame off the words of a message, if they begin with one.
-pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
-    let &[first, number, ..] = &rest[..] else { return None };
-    let (kind, bytes) = (first & 0xffff_ffff, (first >> 32) as usize);
-    let own = match kind {
+/// Returns the number of a kind's own words.
+fn own_words(kind: u64) -> Option<usize> {
+    Some(match kind {
         DATA | SHRINK => 2,
         COUNTER | PUT | SIGNAL | DONE | ANSWER => 1,
-        ARRIVAL | TAKEN => 4,
+        ARRIVAL | TAKEN | WITHDRAWN => 4,
         LIFE | NEWS | PIECE | GET => 3,
         CHANGE | SERVE => 5,
         BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED
         | CLOSED => 0,
         _ => return None,
-    };
+    })
+}
+
+/// Makes the last of some frames one that changes nothing: a counter, or an arrival, whose bytes lie elsewhere.
+pub fn withdraw(mut frames: &mut [u64]) {
+    // BOUND: the words.
+    while let [first, _, own @ ..] = frames {
+        let Some(words) = own_words(*first & 0xffff_ffff) else { return };
+        let words = words + ((*first >> 32) as usize).div_ceil(8);
+        if words >= own.len() {
+            match (*first, own) {
+                (COUNTER, [counter]) => *counter = 0,
+                (ARRIVAL, _) => *first = WITHDRAWN,
+                _ => {}
+            }
+            return;
+        }
+        frames = &mut own[words..];
+    }
+}
+
+/// Takes the first frame off the words of a message, if they begin with one.
+pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
+    let &[first, number, ..] = &rest[..] else { return None };
+    let (kind, bytes) = (first & 0xffff_ffff, (first >> 32) as usize);
+    let own = own_words(kind)?;
     let words = 2 + own + bytes.div_ceil(8);
     if words > rest.len()
         || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK | PUT | ANSWER | SERVE)
@@ -207,7 +194,12 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let body = match kind {
         DATA => Body::Data { at: usize::try_from(own[0]).ok()?, bytes, counter: own[1] },
         COUNTER => Body::Counter(own[0]),
-        ARRIVAL => Body::Arrival { seq: own[0], args: own[1], count: own[2], trail: own[3], payload: bytes },
+        ARRIVAL => {
+            let [seq, args, count, trail] = [own[0], own[1], own[2], own[3]];
+            Body::Arrival { seq, args, count, trail, payload: bytes, part: None }
+        }
+        // Changes nothing: each counter is more.
+        WITHDRAWN => Body::Counter(0),
         PIECE => Body::Piece { index: own[0], args: own[1], count: own[2], bytes },
         TAKEN => Body::Taken(TakenLine { taken: own[0], refused: own[1], refused_args: [own[2], own[3]] }),
         LIFE => Body::Life(LifeLine {
@@ -270,7 +262,7 @@ mod tests {
                     format!("{number} data {at} {counter} {:?}", copied(bytes))
                 }
                 Body::Counter(counter) => format!("{number} counter {counter}"),
-                Body::Arrival { seq, args, count, trail, payload } => {
+                Body::Arrival { seq, args, count, trail, payload, .. } => {
                     format!("{number} arrival {seq} {args} {count} {trail} {:?}", copied(payload))
                 }
                 Body::Piece { index, args, count, bytes } => {
@@ -324,7 +316,7 @@ mod tests {
         let items = [
             Item::Line(0, Body::Data { at: 64, bytes: payload, counter: 8 }),
             Item::Line(1, Body::Counter(u64::MAX)),
-            Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload }),
+            Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload, part: None }),
             Item::Line(3, Body::Life(life)),
             Item::Line(4, Body::News(news)),
             Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
@@ -367,6 +359,23 @@ mod tests {
         for number in [None, Some(0), Some(u32::MAX)] {
             let header = MessageHeader { token: 9, from: 1023, seen: u32::MAX, number, messages: 7 };
             assert_eq!(MessageHeader::of(&header.words()), Some(header));
+        }
+    }
+
+    #[test]
+    fn what_is_withdrawn_changes_nothing_and_keeps_its_number() {
+        let arrival =
+            Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload: Payload::EMPTY, part: None };
+        for last in [Body::Counter(9), arrival] {
+            let mut words = Vec::new();
+            put(&mut words, &Item::Ahead(5), false);
+            put(&mut words, &Item::Line(7, Body::Counter(8)), false);
+            put(&mut words, &Item::Line(8, last), true);
+            withdraw(&mut words);
+            let mut rest = &mut words[..];
+            assert!(matches!(take(&mut rest), Some(Item::Ahead(5))));
+            assert!(matches!(take(&mut rest), Some(Item::Line(7, Body::Counter(8)))));
+            assert!(matches!(take(&mut rest), Some(Item::Line(8, Body::Counter(0)))) && rest.is_empty());
         }
     }
 

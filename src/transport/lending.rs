@@ -1,0 +1,119 @@
+//! Bytes of a caller's buffers that far ranks are sent from where they lie.
+//!
+//! What a rank sends to far ranks otherwise lies in its control segment, where it may stay after the call. A call that waits within itself may
+//! lend its buffers instead, where the link takes such bytes. Before it changes what it has lent, and before it returns, it waits until all of it
+//! is sent. A call that fails gives the link a moment for that, and then has it withdraw the frames that make the bytes visible.
+
+use super::arrival::{Offer, store_arrival};
+use super::far::FarRanks;
+use super::link::Body;
+use super::{Scope, Transport};
+use crate::error::Result;
+use crate::memory::view::Payload;
+use crate::sys::{clock, cpu};
+use crate::types::Rank;
+use std::ops::Range;
+
+/// How long a call that fails waits until what it has posted is sent.
+const PARTING_NS: u64 = 20_000_000;
+
+impl FarRanks {
+    /// Tells whether bytes of a caller's memory are still to be sent.
+    fn holds_lent(&self) -> bool {
+        self.takes_lent.is_some() && self.link.holds_lent()
+    }
+}
+
+impl Transport {
+    /// May a call lend its buffers?
+    #[inline]
+    pub fn lends(&self, scope: &Scope) -> bool {
+        scope.polls.is_none() && self.far.as_ref().is_some_and(|far| far.takes_lent.is_some())
+    }
+
+    /// Tells whether all other ranks are far.
+    #[inline]
+    pub fn has_far_only(&self) -> bool {
+        self.far.as_ref().is_some_and(|far| far.are_all)
+    }
+
+    /// Enters a call as [`arrive`](Self::arrive) does, and lends the payload, which is the call's input. `read_by`: the part of it that a
+    /// rank reads.
+    #[cold]
+    pub fn arrive_lending(
+        &self,
+        scope: &Scope,
+        offer: &Offer,
+        input: Payload<'_>,
+        read_by: impl Fn(Rank) -> Range<usize>,
+    ) {
+        let (mine, whole) = ([scope.mine[0] | offer.pack(), scope.mine[1]], input.bytes());
+        store_arrival(&self.control, self.rank, scope.seq, mine, scope.trail, offer);
+        let Some(far) = self.far_to_post() else { return };
+        let args = scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack();
+        let least = far.takes_lent.unwrap_or(usize::MAX);
+        for rank in (0..self.nranks).filter(|&rank| far.has(rank)) {
+            let read = read_by(rank);
+            let (at, bytes) = match read.len() {
+                0 => (0, 0),
+                some if some > least => (read.start, some),
+                _ => (0, whole),
+            };
+            far.post(
+                rank,
+                Body::Arrival {
+                    seq: scope.seq,
+                    args,
+                    count: mine[1],
+                    trail: scope.trail,
+                    payload: input.part(at, bytes),
+                    part: Some([at, whole]),
+                },
+            );
+        }
+    }
+
+    /// Sends a far rank lent bytes as a range of this rank's staging memory, and the program counter that makes it visible.
+    pub fn send_lent(&self, to: Rank, at: usize, bytes: Payload<'_>, counter: u64) {
+        if let Some(far) = self.far_to_post() {
+            far.post(to, Body::Data { at, bytes, counter });
+        }
+    }
+
+    /// Waits until everything that the call has lent is sent.
+    #[inline]
+    pub fn settle_lent(&self, scope: &mut Scope) -> Result<()> {
+        match &self.far {
+            Some(far) if far.holds_lent() => self.wait(scope, || !far.holds_lent()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The call has failed, and its buffers are its caller's again.
+    #[cold]
+    pub fn give_back_lent(&self) {
+        if let Some(far) = self.far.as_ref().filter(|far| far.holds_lent()) {
+            far.link.give_back_lent();
+        }
+    }
+
+    /// Waits until far ranks were sent all that was posted, or until a time. What a rank says when it fails is behind what it has sent before, and
+    /// the process may end at once.
+    #[cold]
+    pub(super) fn send_all_until(&self, until_ns: u64) {
+        let Some(far) = &self.far else { return };
+        // BOUND: the time.
+        while far.link.is_behind() && clock::now_ns() < until_ns {
+            far.poll();
+            cpu::yield_now();
+        }
+    }
+
+    /// The same for a moment.
+    #[cold]
+    pub(super) fn send_last_words(&self) {
+        if self.far.is_some() {
+            self.send_all_until(clock::now_ns() + PARTING_NS);
+        }
+    }
+}
