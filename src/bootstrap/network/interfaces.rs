@@ -15,12 +15,12 @@ const MOST_RAILS: usize = 8;
 /// Interfaces that lead to containers and virtual machines of this host, unless the user names them.
 const INTERNAL: [&str; 9] = ["docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "lxc", "podman"];
 
-/// Returns this host's addresses by the choice in `PENNY_NET_IFACES`.
-pub fn chosen() -> Result<Vec<IpAddr>> {
+/// Returns this host's addresses by the choice in `PENNY_NET_IFACES`, those first that other ranks know.
+pub fn chosen(known: &[IpAddr]) -> Result<Vec<IpAddr>> {
     let all = interfaces().map_err(|e| {
         Error::system(format!("the system does not list the network interfaces of this host: {e}"))
     })?;
-    choose(&all, env::get("PENNY_NET_IFACES").as_deref())
+    choose(&all, env::get("PENNY_NET_IFACES").as_deref(), known)
 }
 
 /// Returns the interfaces over which a rank spreads what is large: those that `PENNY_NET_IFACES` names, in its order, if they are several.
@@ -56,7 +56,7 @@ fn rails_of(all: &[Interface], choice: Option<&str>, met: IpAddr) -> Result<Vec<
 
 /// Chooses from these interfaces. `choice`: names, beginnings of names with `*`, addresses or CIDR ranges, with commas between; after a
 /// `^` at the beginning those that are not to be used.
-fn choose(all: &[Interface], choice: Option<&str>) -> Result<Vec<IpAddr>> {
+fn choose(all: &[Interface], choice: Option<&str>, known: &[IpAddr]) -> Result<Vec<IpAddr>> {
     let is_internal = |interface: &Interface| INTERNAL.iter().any(|name| interface.name.starts_with(name));
     let mut usual: Vec<&Interface> =
         all.iter().filter(|interface| !interface.is_loopback && !is_internal(interface)).collect();
@@ -91,7 +91,7 @@ fn choose(all: &[Interface], choice: Option<&str>) -> Result<Vec<IpAddr>> {
             if there.is_empty() { "none".into() } else { there.join(", ") }
         )));
     }
-    chosen.sort_by_key(|interface| interface.address.is_ipv6());
+    chosen.sort_by_key(|interface| (!known.contains(&interface.address), interface.address.is_ipv6()));
     let mut addresses: Vec<IpAddr> = chosen.into_iter().map(|interface| interface.address).collect();
     addresses.dedup();
     addresses.truncate(MOST);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn told(choice: Option<&str>) -> Vec<String> {
-        choose(&host(), choice).unwrap().iter().map(IpAddr::to_string).collect()
+        choose(&host(), choice, &[]).unwrap().iter().map(IpAddr::to_string).collect()
     }
 
     #[test]
@@ -160,7 +160,24 @@ mod tests {
         assert_eq!(told(Some("fd00::/16")), ["fd00::2"]);
         assert_eq!(told(Some("^eth0")), ["192.168.7.2"]);
         assert_eq!(told(Some("192.168.7.2")), ["192.168.7.2"]);
-        assert_eq!(choose(&host()[..1], None).unwrap(), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+        assert_eq!(choose(&host()[..1], None, &[]).unwrap(), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn an_address_that_other_ranks_know_is_among_those_that_there_is_room_for() {
+        let mut many = host();
+        many.push(Interface {
+            name: "eth1".into(),
+            address: IpAddr::from([10, 9, 0, 1]),
+            is_loopback: false,
+        });
+        let known = [IpAddr::from([10, 9, 0, 1])];
+        let told = choose(&many, None, &known).unwrap();
+        assert_eq!((told.len(), told[0]), (MOST, known[0]));
+        assert!(
+            !choose(&many, Some("^eth1"), &known).unwrap().contains(&known[0]),
+            "the user's choice counts"
+        );
     }
 
     #[test]
@@ -192,12 +209,12 @@ mod tests {
 
     #[test]
     fn a_choice_of_nothing_names_what_there_is() {
-        let told = choose(&host(), Some("eth7")).unwrap_err();
+        let told = choose(&host(), Some("eth7"), &[]).unwrap_err();
         assert!(
             told.message.contains("PENNY_NET_IFACES=eth7") && told.message.contains("eth0 (10.0.0.2)"),
             "{told}"
         );
-        let told = choose(&host(), Some("10.0.0.0/99")).unwrap_err();
+        let told = choose(&host(), Some("10.0.0.0/99"), &[]).unwrap_err();
         assert!(told.message.contains("10.0.0.0/99"), "{told}");
     }
 }

@@ -55,7 +55,7 @@ pub fn reachable(address: IpAddr) -> IpAddr {
     if !address.is_loopback() {
         return address;
     }
-    let own = interfaces::chosen().unwrap_or_default();
+    let own = interfaces::chosen(&[]).unwrap_or_default();
     let alike = |own: &&IpAddr| own.is_ipv4() == address.is_ipv4();
     own.iter().find(alike).or(own.first()).copied().unwrap_or(address)
 }
@@ -146,9 +146,9 @@ impl HostsPlace {
         let expect = |meetings: &mut ExpectedMeetings| {
             meetings.expect_as(self.serial(), Secret(self.secret), until).then_some(self.serial())
         };
-        let served = expected(&self.door.ports, self.door.silence, &expect)?;
-        // As the other ranks know it, if that is one of this host's, else one of the same kind: its links have an address of the same kind as theirs.
         let (named, _) = self.door.addresses();
+        let served = expected(&self.door.ports, &named, self.door.silence, &expect)?;
+        // As the other ranks know it, if that is one of this host's, else one of the same kind: its links have an address of the same kind as theirs.
         let mut addresses = served.addresses;
         let is_alike = |address: &IpAddr| named.iter().any(|named| named.is_ipv4() == address.is_ipv4());
         addresses.sort_by_key(|address| (!named.contains(address), !is_alike(address)));
@@ -161,7 +161,7 @@ impl HostsPlace {
 
     /// Tells all ranks that rank 0 cannot join, from this process.
     pub fn refuse(&self, nranks: u32, error: Error) {
-        let Ok(addresses) = interfaces::chosen() else { return };
+        let Ok(addresses) = interfaces::chosen(&self.door.addresses().0) else { return };
         let Ok(listeners) = NetworkDoor::listen(&addresses, self.door.ports.clone()) else { return };
         let me = Who::this(this_host());
         server::refuse_on_network(
@@ -199,13 +199,14 @@ pub struct ServedMeeting {
 /// Expects one more meeting, of a unique id.
 pub fn expect(secret: Secret) -> Result<ServedMeeting> {
     let ports = given_ports()?.unwrap_or(0..=0);
-    expected(&ports, silence()?, &|meetings| meetings.expect(secret, None, MOST_OUTSTANDING))
+    expected(&ports, &[], silence()?, &|meetings| meetings.expect(secret, None, MOST_OUTSTANDING))
 }
 
-/// Expects a meeting in this process's server at one of these ports, which is opened now if there is none. `expect` adds it to the
-/// list, which is closed if the server is about to end.
+/// Expects a meeting in this process's server at one of these ports, which is opened now if there is none, at addresses that other ranks know
+/// before others. `expect` adds it to the list, which is closed if the server is about to end.
 fn expected(
     ports: &RangeInclusive<u16>,
+    known: &[IpAddr],
     silence: Duration,
     expect: &dyn Fn(&mut ExpectedMeetings) -> Option<u64>,
 ) -> Result<ServedMeeting> {
@@ -220,7 +221,7 @@ fn expected(
         }
         servers.remove(at);
     }
-    let addresses = interfaces::chosen()?;
+    let addresses = interfaces::chosen(known)?;
     let mut listeners =
         NetworkDoor::listen(&addresses, ports.clone()).map_err(|e| cannot_listen(&addresses, ports, &e))?;
     let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
