@@ -4,6 +4,7 @@
 mod at_once;
 mod helped;
 mod progress;
+mod small_parts;
 
 use super::collectives::on_ranks;
 use crate::comm::{

@@ -347,6 +347,11 @@ impl Transport {
         }
     }
 
+    /// Returns the number of far ranks that run on this rank's machine.
+    pub fn far_on_this_machine(&self) -> usize {
+        self.far.as_ref().map_or(0, |far| far.beside)
+    }
+
     /// Tells whether a rank shares no memory with this one. Neither of the two can access the other's buffers.
     #[inline]
     pub fn is_far(&self, rank: Rank) -> bool {

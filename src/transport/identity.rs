@@ -188,7 +188,7 @@ impl Transport {
     /// as many.
     pub fn cores_here(&self) -> u32 {
         let processes = || self.processes().flatten().collect::<std::collections::BTreeSet<u32>>();
-        let sharing = || cpu::sharing_cores(processes().into_iter().map(Some));
+        let sharing = || cpu::sharing_cores(processes().into_iter().map(Some)) + self.far_on_this_machine();
         *self.identities.cores.get_or_init(|| (cpu::usable_cores() / sharing().max(1)) as u32)
     }
 

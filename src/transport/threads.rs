@@ -63,14 +63,13 @@ impl Transport {
         threads.chosen.get_or_init(|| threads.choose(self.rank, || self.own_cores())).as_ref()
     }
 
-    /// The cores that this rank may use, divided by the ranks of this host that may use one of them too. Ranks of the first
-    /// communicator of its ancestry count, because they are at work while this communicator's calls are.
+    /// The cores that this rank may use, divided by the ranks of this host that may use one of them too, and those of other hosts that
+    /// are the same machine. Ranks of the first communicator of its ancestry count, because they are at work while this communicator's
+    /// calls are.
     fn own_cores(&self) -> usize {
         let cores = cpu::usable_cores();
-        let sharing = match self.ancestor.upgrade() {
-            Some(first) => cpu::sharing_cores(first.processes()),
-            None => cpu::sharing_cores(self.processes()),
-        };
+        let sharing = |of: &Transport| cpu::sharing_cores(of.processes()) + of.far_on_this_machine();
+        let sharing = self.ancestor.upgrade().map_or_else(|| sharing(self), |first| sharing(&first));
         (cores / sharing.max(1)).max(1)
     }
 

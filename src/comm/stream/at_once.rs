@@ -93,7 +93,7 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
 
 /// Goes on with the small calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
 /// only, however soon the peers come, until the program waits. `None`: not all of it is over.
-fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
+pub(super) fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
     // A forked child leaves its parent's calls alone.
     if stream.generation != fork::generation() {
         return None;

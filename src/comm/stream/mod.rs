@@ -26,6 +26,7 @@ mod failures;
 mod helping;
 mod parts;
 mod queue;
+mod small_parts;
 mod task;
 pub(super) mod turn;
 mod worker;
@@ -261,7 +262,7 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     }
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
-    let parts = parts::parts(calls.collect());
+    let Err(parts) = small_parts::make(parts::parts(calls.collect()), grouped) else { return Ok(()) };
     let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),

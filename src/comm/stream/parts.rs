@@ -7,11 +7,11 @@
 //! Two calls are of one part if they share a stream or a communicator, directly or through others. Parts are queued as if each were a
 //! group: none waits for another's streams. They may still wait for each other's ranks, so all are queued before any is made.
 
-use super::StreamHandle;
 use crate::comm::group::batch::Queued;
+use crate::handle::{Handle, StreamKind};
 
 /// Calls and the stream of each.
-pub(super) type StreamPart = Vec<(Queued, StreamHandle)>;
+pub(super) type StreamPart = Vec<(Queued, Handle<StreamKind>)>;
 
 /// Divides calls into parts, in the order of the first call of each. Calls keep their order.
 pub(super) fn parts(calls: StreamPart) -> Vec<StreamPart> {
@@ -46,7 +46,7 @@ mod tests {
         let comm = |number: u64| CommHandle::from_bits(number);
         let call = |&(of, on): &(u64, u64)| {
             let awaited: Vec<AwaitedSignals> = Vec::new();
-            (Queued::Awaited(comm(of), awaited), StreamHandle::from_bits(on))
+            (Queued::Awaited(comm(of), awaited), Handle::from_bits(on))
         };
         let numbers =
             |part: &StreamPart| part.iter().map(|(call, on)| (call.comm().bits(), on.bits())).collect();

@@ -171,10 +171,15 @@ impl Calls {
 
     /// A collective that has begun.
     pub fn under_way(batch: PolledBatch, call: &Call<'_>, turn: u64, comm: Arc<CommShared>) -> Calls {
-        let (turns, others, work) = (vec![(turn, comm)], Vec::new(), Work::UnderWay(batch));
+        let is_heavy = call.bytes() >= HEAVY;
+        Calls { is_heavy, ..Calls::begun(call.collective.name(), batch, vec![(turn, comm)]) }
+    }
+
+    /// Small calls on no declared machine, whose turns have come.
+    pub fn begun(name: &'static str, batch: PolledBatch, turns: Vec<(u64, Arc<CommShared>)>) -> Calls {
+        let (work, others) = (Work::UnderWay(batch), Vec::new());
         let (timed, queued) = (Timed::default(), Moment::default());
-        let (name, is_heavy) = (call.collective.name(), call.bytes() >= HEAVY);
-        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy }
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy: false }
     }
 
     /// Tells how many threads of this process may be at work on its communicator's ranks; `None`: the calls are small.
@@ -183,7 +188,7 @@ impl Calls {
         Some(comm.transport.cores_here())
     }
 
-    fn go_on(&mut self, failures: &Failures, reached: &mut Moment, in_place: bool) -> Advance {
+    pub fn go_on(&mut self, failures: &Failures, reached: &mut Moment, in_place: bool) -> Advance {
         // Once they have begun, each communicator looks after itself.
         let has_begun = !matches!(self.work, Work::Batch(_));
         if !has_begun && !self.turns.iter().all(|(turn, comm)| comm.turns.has_come(*turn)) {

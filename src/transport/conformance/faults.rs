@@ -10,10 +10,12 @@ use crate::memory::control::{Control, Layout, largest_payload};
 use crate::memory::heap;
 use crate::memory::view::Payload;
 use crate::sync::wait::Backoff;
+use crate::sys::cpu;
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::in_process::Delivery;
 use crate::transport::link::{Body, Frame, Incoming, Link};
+use crate::transport::threads::{RankThreads, ThreadSettings};
 use crate::types::Rank;
 use std::sync::Arc;
 
@@ -61,15 +63,29 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
         ),
     ];
     for (deliver, why) in cases {
-        let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
-        let mirror = Arc::new(Lines::private(control.layout(), 0).unwrap());
-        let far = Far::new(&control, 0, Box::new([false, true]), mirror, Box::new(Broken(deliver))).unwrap();
-        let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
-        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000)
-            .with_far(Some(far));
+        let t = behind(deliver, 0);
         let told = t.meet(1, &mut scope(1, 0)).unwrap_err();
         assert!(told.code == Code::RemoteError && told.message.contains(why), "{told}");
     }
+}
+
+/// Returns rank 0 of two behind a broken link. `beside`: far ranks on this machine.
+fn behind(deliver: Tells, beside: usize) -> Transport {
+    let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
+    let mirror = Arc::new(Lines::private(control.layout(), 0).unwrap());
+    let mut far = Far::new(&control, 0, Box::new([false, true]), mirror, Box::new(Broken(deliver))).unwrap();
+    far.beside = beside;
+    let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
+    Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000)
+        .with_far(Some(far))
+        .with_threads(RankThreads::new(ThreadSettings::default()))
+}
+
+#[test]
+fn ranks_of_several_hosts_on_one_machine_share_its_cores() {
+    let cores = cpu::usable_cores();
+    assert_eq!(behind(|_| {}, 0).threads_for(1 << 20).is_some(), cores > 1);
+    assert!(behind(|_| {}, cores).threads_for(1 << 20).is_none());
 }
 
 /// Does the property find a planted fault with one of some seeds? The clock of the threads decides when it shows.

@@ -1,0 +1,131 @@
+//! Small transfers, permutations and blocks of sizes of their own that the thread which queues them can make at once.
+//!
+//! [`at_once`](super::at_once) does it with collectives. Here each part of a group ([`parts`](super::parts)) begins where it is queued, and
+//! all parts are polled in turn: one thread that has several ranks has their data, and ranks of other processes often come within
+//! these polls. What is not over then becomes the first task of its stream. Until then the streams' queues are locked, and each
+//! communicator's turn is that of its part.
+
+use super::at_once::catch_up;
+use super::parts::StreamPart;
+use super::queue::{StreamQueue, Tasks};
+use super::task::{Advance, Calls, StreamTask};
+use super::turn::is_worker;
+use super::{STREAMS, distinct};
+use crate::comm::group::batch::{Batch, Queued};
+use crate::comm::progress::is_on_machine;
+use crate::comm::registry::{self, Entry};
+use crate::comm::shared::CommShared;
+use crate::fabric::live::program_time::Moment;
+use crate::sync::lock::MutexGuard;
+use crate::sync::wait::Neighbours;
+use std::sync::Arc;
+
+/// The most bytes of a block: a larger one takes longer than queuing it.
+const MOST: usize = 16 << 10;
+/// The most calls.
+const MOST_CALLS: usize = 32;
+/// Polls of all parts, beside two for each.
+const POLLS: usize = 8;
+
+/// A part that has its turns.
+struct Part {
+    stream: Arc<StreamQueue>,
+    turns: Vec<(u64, Arc<CommShared>)>,
+}
+
+impl Part {
+    /// Takes the first turn of each of its communicators. `None`: another call has one, or the part is of several streams.
+    fn take_turns(part: &StreamPart) -> Option<Part> {
+        let &(_, on) = part.first()?;
+        if part.iter().any(|&(_, other)| other != on) {
+            return None;
+        }
+        let stream = STREAMS.with(on, Arc::clone)?;
+        let comms: Option<Vec<_>> = part.iter().map(|(call, _)| registry::shared(call.comm()).ok()).collect();
+        let mut taken = Part { stream, turns: Vec::new() };
+        for comm in distinct(comms?) {
+            match comm.turns.take_first() {
+                Some(turn) => taken.turns.push((turn, comm)),
+                None => {
+                    taken.give_back();
+                    return None;
+                }
+            }
+        }
+        Some(taken)
+    }
+
+    /// Ends turns in which nothing was done.
+    fn give_back(self) {
+        self.turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
+    }
+}
+
+/// Makes or begins the calls of these parts. Returns them if they have to be queued.
+pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<StreamPart>> {
+    let calls = || parts.iter().flatten().map(|(call, _)| call);
+    let are_small = calls().count() <= MOST_CALLS && calls().all(is_small);
+    if !are_small || is_worker() || is_on_machine() {
+        return Err(parts);
+    }
+    let streams: Vec<_> = parts.iter().filter_map(|part| STREAMS.with(part.first()?.1, Arc::clone)).collect();
+    let held: Option<Vec<_>> = parts.iter().zip(&streams).map(|(part, stream)| hold(part, stream)).collect();
+    let Some(held) = held.filter(|held| held.len() == parts.len()) else { return Err(parts) };
+    let mut taken = Vec::with_capacity(parts.len());
+    for part in &parts {
+        match Part::take_turns(part) {
+            Some(part) => taken.push(part),
+            None => {
+                taken.into_iter().for_each(Part::give_back);
+                return Err(parts);
+            }
+        }
+    }
+    run(parts, taken, held, grouped);
+    Ok(())
+}
+
+/// Keeps other threads from queuing on a part's stream, if what is queued there is over or can be made now.
+fn hold<'a>(part: &StreamPart, stream: &'a StreamQueue) -> Option<MutexGuard<'a, Tasks>> {
+    stream.hold_idle().or_else(|| {
+        catch_up(part.first()?.0.comm(), stream)?;
+        stream.hold_idle()
+    })
+}
+
+/// Goes on with all parts, and leaves to its stream what is not over.
+fn run(parts: Vec<StreamPart>, taken: Vec<Part>, held: Vec<MutexGuard<'_, Tasks>>, grouped: bool) {
+    let apart = taken.len() == 1 && taken[0].turns.iter().any(|(_, comm)| comm.transport.are_on_this_core());
+    let polls = if apart { 1 } else { POLLS + 2 * taken.len() };
+    let begin = |(part, Part { stream, turns }): (StreamPart, Part)| {
+        let calls = part.into_iter().map(|(call, _)| call).collect();
+        let batch = Batch { calls, grouped };
+        let calls = Calls::begun(batch.name(), batch.polled(Entry::Turn), turns);
+        (stream, Some(calls))
+    };
+    let mut under_way: Vec<_> = parts.into_iter().zip(taken).map(begin).collect();
+    // BOUND: `POLLS` and the parts.
+    for _ in 0..polls {
+        let mut is_all_over = true;
+        for (stream, calls) in &mut under_way {
+            let over = |calls: &mut Calls| {
+                calls.go_on(&stream.failures, &mut Moment::default(), false) == Advance::Over
+            };
+            if calls.take_if(over).is_none() {
+                is_all_over &= calls.is_none();
+            }
+        }
+        if is_all_over {
+            break;
+        }
+    }
+    for ((stream, calls), tasks) in under_way.into_iter().zip(held) {
+        if let Some(calls) = calls {
+            stream.push_behind(tasks, StreamTask::Calls(calls));
+        }
+    }
+}
+
+fn is_small(call: &Queued) -> bool {
+    !matches!(call, Queued::Collective(..) | Queued::Scaled(..)) && call.bytes() <= MOST
+}
