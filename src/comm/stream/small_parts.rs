@@ -27,38 +27,32 @@ const MOST_CALLS: usize = 32;
 /// Polls of all parts, beside two for each.
 const POLLS: usize = 8;
 
-/// A part that has its turns.
-struct Part {
-    stream: Arc<StreamQueue>,
-    turns: Vec<(u64, Arc<CommShared>)>,
-}
+/// A part's turn of each of its communicators.
+type Turns = Vec<(u64, Arc<CommShared>)>;
 
-impl Part {
-    /// Takes the first turn of each of its communicators. `None`: another call has one, or the part is of several streams.
-    fn take_turns(part: &StreamPart) -> Option<Part> {
-        let &(_, on) = part.first()?;
-        if part.iter().any(|&(_, other)| other != on) {
-            return None;
-        }
-        let stream = STREAMS.with(on, Arc::clone)?;
-        let comms: Option<Vec<_>> = part.iter().map(|(call, _)| registry::shared(call.comm()).ok()).collect();
-        let mut taken = Part { stream, turns: Vec::new() };
-        for comm in distinct(comms?) {
-            match comm.turns.take_first() {
-                Some(turn) => taken.turns.push((turn, comm)),
-                None => {
-                    taken.give_back();
-                    return None;
-                }
+/// Takes the first turn of each communicator of a part. `None`: another call has one, or the part is of several streams.
+fn take_turns(part: &StreamPart) -> Option<Turns> {
+    let &(_, on) = part.first()?;
+    if part.iter().any(|&(_, other)| other != on) {
+        return None;
+    }
+    let comms: Option<Vec<_>> = part.iter().map(|(call, _)| registry::shared(call.comm()).ok()).collect();
+    let mut taken = Turns::new();
+    for comm in distinct(comms?) {
+        match comm.turns.take_first() {
+            Some(turn) => taken.push((turn, comm)),
+            None => {
+                give_back(taken);
+                return None;
             }
         }
-        Some(taken)
     }
+    Some(taken)
+}
 
-    /// Ends turns in which nothing was done.
-    fn give_back(self) {
-        self.turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
-    }
+/// Ends turns in which nothing was done.
+fn give_back(turns: Turns) {
+    turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
 }
 
 /// Makes or begins the calls of these parts. Returns them if they have to be queued.
@@ -73,15 +67,15 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
     let Some(held) = held.filter(|held| held.len() == parts.len()) else { return Err(parts) };
     let mut taken = Vec::with_capacity(parts.len());
     for part in &parts {
-        match Part::take_turns(part) {
-            Some(part) => taken.push(part),
+        match take_turns(part) {
+            Some(turns) => taken.push(turns),
             None => {
-                taken.into_iter().for_each(Part::give_back);
+                taken.into_iter().for_each(give_back);
                 return Err(parts);
             }
         }
     }
-    run(parts, taken, held, grouped);
+    run(parts, taken, streams.iter().zip(held), grouped);
     Ok(())
 }
 
@@ -93,33 +87,36 @@ fn hold<'a>(part: &StreamPart, stream: &'a StreamQueue) -> Option<MutexGuard<'a,
     })
 }
 
-/// Goes on with all parts, and leaves to its stream what is not over.
-fn run(parts: Vec<StreamPart>, taken: Vec<Part>, held: Vec<MutexGuard<'_, Tasks>>, grouped: bool) {
-    let apart = taken.len() == 1 && taken[0].turns.iter().any(|(_, comm)| comm.transport.are_on_this_core());
-    let polls = if apart { 1 } else { POLLS + 2 * taken.len() };
-    let begin = |(part, Part { stream, turns }): (StreamPart, Part)| {
+/// Goes on with all parts, and leaves to its stream what is not over. `held`: the stream of each part, and its queue.
+fn run<'a>(
+    parts: Vec<StreamPart>,
+    taken: Vec<Turns>,
+    held: impl Iterator<Item = (&'a Arc<StreamQueue>, MutexGuard<'a, Tasks>)>,
+    grouped: bool,
+) {
+    // Peers that need this core come no sooner.
+    let is_in_vain = taken.len() == 1 && taken[0].iter().any(|(_, comm)| comm.transport.are_on_this_core());
+    let polls = if is_in_vain { 1 } else { POLLS + 2 * taken.len() };
+    let begin = |((part, turns), (stream, tasks)): ((StreamPart, Turns), _)| {
         let calls = part.into_iter().map(|(call, _)| call).collect();
         let batch = Batch { calls, grouped };
         let calls = Calls::begun(batch.name(), batch.polled(Entry::Turn), turns);
-        (stream, Some(calls))
+        (stream, tasks, Some(calls))
     };
-    let mut under_way: Vec<_> = parts.into_iter().zip(taken).map(begin).collect();
+    let mut under_way: Vec<(&Arc<StreamQueue>, MutexGuard<'_, Tasks>, _)> =
+        parts.into_iter().zip(taken).zip(held).map(begin).collect();
     // BOUND: `POLLS` and the parts.
     for _ in 0..polls {
-        let mut is_all_over = true;
-        for (stream, calls) in &mut under_way {
-            let over = |calls: &mut Calls| {
+        for (stream, _, calls) in &mut under_way {
+            calls.take_if(|calls| {
                 calls.go_on(&stream.failures, &mut Moment::default(), false) == Advance::Over
-            };
-            if calls.take_if(over).is_none() {
-                is_all_over &= calls.is_none();
-            }
+            });
         }
-        if is_all_over {
+        if under_way.iter().all(|(.., calls)| calls.is_none()) {
             break;
         }
     }
-    for ((stream, calls), tasks) in under_way.into_iter().zip(held) {
+    for (stream, tasks, calls) in under_way {
         if let Some(calls) = calls {
             stream.push_behind(tasks, StreamTask::Calls(calls));
         }

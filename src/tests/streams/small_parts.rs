@@ -90,12 +90,10 @@ fn half_a_group_waits_and_an_abort_ends_it() {
 fn a_group_that_cannot_begin_on_one_stream_is_queued_on_all() {
     let ranks = comm::init_all(2).unwrap();
     let streams = [comm::stream_create().unwrap(), comm::stream_create().unwrap()];
-    let gate = comm::event_create().unwrap();
     for round in 0..20u64 {
         // Until the function returns nothing behind it is made.
         let (open, opened) = std::sync::mpsc::channel::<()>();
         comm::stream_host_function(Some(streams[1]), move || opened.recv().unwrap()).unwrap();
-        comm::event_record(gate, Some(streams[1])).unwrap();
         let (mut sent, mut received) =
             ([numbers(0, round, 3), numbers(1, round, 3)], [vec![0; 3], vec![0; 3]]);
         comm::group_start().unwrap();
@@ -109,7 +107,6 @@ fn a_group_that_cannot_begin_on_one_stream_is_queued_on_all() {
         streams.iter().for_each(|stream| comm::stream_synchronize(Some(*stream)).unwrap());
         assert_eq!(received, [numbers(1, round, 3), numbers(0, round, 3)]);
     }
-    comm::event_destroy(gate).unwrap();
     streams.into_iter().for_each(|stream| comm::stream_destroy(stream).unwrap());
     ranks.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
 }

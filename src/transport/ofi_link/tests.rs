@@ -143,7 +143,7 @@ fn a_rank_that_fails_can_wait_until_its_last_words_are_sent() {
     (1..=500).for_each(|k| ranks[0].send_slot(1, 0, 20_000, k));
     ranks[0].fail(3);
     ranks[0].send_all_until(u64::MAX);
-    // Nobody polls its link any more, as if its process had ended.
+    // From here on rank 0's link is not polled: what has not been sent stays unsent, as if the process had ended.
     let life = ranks[1].lines(0).life(0);
     until(|| life.state.load(Ordering::Acquire) == FAILED);
     assert_eq!(counter(&ranks[1], 0), 500);
