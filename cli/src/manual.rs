@@ -35,7 +35,35 @@ pub fn completions(args: &Completions, command: Command) -> Result<ExitCode, Str
     let mut text = Vec::new();
     let mut command = without_hidden(command);
     clap_complete::generate(args.shell, &mut command, "penny", &mut text);
-    answer::print(&String::from_utf8_lossy(&text))
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    if args.shell == Shell::Fish {
+        text += &fish_positionals(&command);
+    }
+    answer::print(&text)
+}
+
+/// Returns what `clap_complete` leaves out for fish: the words of arguments that have no name, such as the collective.
+fn fish_positionals(command: &Command) -> String {
+    let mut text = String::new();
+    for inner in command.get_subcommands() {
+        let words: Vec<String> = inner
+            .get_positionals()
+            .flat_map(clap::Arg::get_possible_values)
+            .filter(|word| !word.is_hide_set())
+            .map(|word| word.get_name().to_owned())
+            .collect();
+        if words.is_empty() {
+            continue;
+        }
+        let others: Vec<&str> = inner.get_subcommands().map(Command::get_name).collect();
+        text += &format!(
+            "complete -c penny -n \"__fish_penny_using_subcommand {}; and not __fish_seen_subcommand_from {}\" -f -a \"{}\"\n",
+            inner.get_name(),
+            [others.join(" "), words.join(" ")].join(" ").trim(),
+            words.join(" ")
+        );
+    }
+    text
 }
 
 /// Prints or writes the pages.
@@ -104,6 +132,17 @@ mod tests {
         for word in ["reduce_scatter", "bfloat16", "logical_xor", "registered", "cores"] {
             assert!(text.split_ascii_whitespace().any(|part| part.trim_matches('"') == word), "{word}");
         }
+    }
+
+    #[test]
+    fn fish_knows_the_collectives() {
+        let text = fish_positionals(&without_hidden(crate::Penny::command()));
+        for command in ["perf", "sim", "plan"] {
+            let of_it = format!("using_subcommand {command};");
+            let line = text.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{command}: {text}"));
+            assert!(line.contains("-a \"all_reduce "), "{line}");
+        }
+        assert!(text.contains("not __fish_seen_subcommand_from link exchange shmem"), "{text}");
     }
 
     #[test]

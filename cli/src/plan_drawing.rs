@@ -179,7 +179,7 @@ fn heads() -> Definitions {
 /// An arrow between two steps, from the edge of one circle to the edge of the other.
 fn arrow(from: (f64, f64), to: (f64, f64), colour: usize) -> Line {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let length = dx.hypot(dy).max(1.0);
+    let length = (dx * dx + dy * dy).sqrt().max(1.0);
     let at = |point: (f64, f64), sign: f64| {
         (point.0 + sign * dx / length * (RADIUS + 1.5), point.1 + sign * dy / length * (RADIUS + 1.5))
     };

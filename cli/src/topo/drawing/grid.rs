@@ -153,7 +153,7 @@ fn has_no_port_back(network: &Network, place: u32, axis: usize) -> bool {
 pub fn parallel(from: Point, to: Point, count: u32) -> Vec<(Point, Point)> {
     let shown = count.clamp(1, 4);
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let length = dx.hypot(dy).max(1.0);
+    let length = (dx * dx + dy * dy).sqrt().max(1.0);
     let aside = |number: u32| {
         let offset = 3.0 * (f64::from(number) - f64::from(shown - 1) / 2.0);
         let (x, y) = (-dy / length * offset, dx / length * offset);
