@@ -40,3 +40,10 @@ impl Host {
         format!("# host: {processor}, {cores} cores, Linux {kernel}; rank 0 on core{s} {rank_0}; {date}")
     }
 }
+
+/// Returns how often the kernel has given this thread's core to another thread; a sleep does not count, nor a yield that nobody took.
+pub fn lost_cores() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}

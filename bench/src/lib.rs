@@ -9,6 +9,7 @@
 //! What a call must produce is computed here and never by Penny: [`inputs`] chooses values whose reduction is exact in
 //! every element type, in any order, so one wrong bit is one wrong element.
 
+mod batch_size;
 pub mod beside;
 pub mod buffer;
 pub mod capi;

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use penny::internals::types::{DataType, RedOp};
 
+use crate::batch_size::{BatchSize, Next};
 use crate::buffer::Buffer;
 use crate::capi::{Call, Communicator, Registration};
+use crate::host::{self, Host};
 use crate::inputs::Inputs;
 use crate::layout::{self, Layout, Source};
 use crate::machine::{self, Machine, MachineTime};
@@ -15,16 +17,8 @@ use crate::pattern::Pattern;
 use crate::report::Measurement;
 use crate::subject::Subject;
 
-// Where the options do not say how many calls are timed: seconds that a batch lasts at least, and that all batches last together
-// at most, as far as the limits permit.
-const BATCH_S: f64 = 200e-6;
-const ALL_BATCHES_S: f64 = 40e-3;
-/// Seconds after which a number of calls counts as slow.
-const FINDING_S: f64 = 20e-3;
-const MOST_CALLS: u32 = 1 << 14;
-const FEWEST_CALLS: u32 = 10;
-const FEWEST_BATCHES: u32 = 5;
-const MOST_BATCHES: u32 = 200;
+/// Searches for the size of a batch that are begun, if the sizes found turn out too small.
+const SEARCHES: u32 = 4;
 
 /// The call that is measured.
 #[derive(Clone, Copy, Debug)]
@@ -203,33 +197,52 @@ impl<'a> Bench<'a> {
         if let Some(iters) = self.options.iters {
             return Ok(self.batch(setting, input, iters)? / iters);
         }
-        let (calls, batches) = self.batches(setting, input)?;
-        let mut times = Vec::with_capacity(batches as usize);
-        for _ in 0..batches {
-            times.push(self.batch(setting, input, calls)? / calls);
+        // The calls that are made to find a batch's size warm up what is measured.
+        let mut size = BatchSize::new(Host::now().cores >= self.comm.nranks() as usize);
+        let mut search = 1;
+        loop {
+            let (calls, batches) = self.batches(&mut size, setting, input)?;
+            let mut times = Vec::with_capacity(batches as usize);
+            for _ in 0..batches {
+                times.push(self.batch(setting, input, calls)? / calls);
+            }
+            times.sort_unstable();
+            let quartile = times[times.len() / 4];
+            let slowest = self.slowest((quartile * calls).as_secs_f64())?;
+            if search == SEARCHES || !size.was_too_small(slowest) {
+                return Ok(quartile);
+            }
+            search += 1;
         }
-        times.sort_unstable();
-        Ok(times[times.len() / 4])
     }
 
-    /// Returns how many calls a batch has and how many batches there are, the same on all ranks. The calls that are made to find
-    /// out warm up what is measured.
-    fn batches(&mut self, setting: &Setting, input: &Pattern) -> Result<(u32, u32), String> {
-        let mut calls = 1;
+    /// Returns how many calls a batch has and how many batches there are, the same on all ranks.
+    fn batches(
+        &mut self,
+        size: &mut BatchSize,
+        setting: &Setting,
+        input: &Pattern,
+    ) -> Result<(u32, u32), String> {
+        let mut calls = size.calls();
         loop {
-            // The least of some: another process may have taken a core from one of the ranks.
-            let (mut time, mut spent) = (f64::INFINITY, 0.0);
-            while time >= BATCH_S && spent < FINDING_S {
-                let mine = self.batch(setting, input, calls)?.as_secs_f64();
-                let slowest = self.comm.gather(mine)?.into_iter().fold(0.0, f64::max);
-                (time, spent) = (slowest.min(time), spent + slowest);
-            }
-            if time >= BATCH_S || calls >= MOST_CALLS {
-                let fewest = FEWEST_CALLS.div_ceil(calls).max(FEWEST_BATCHES);
-                return Ok((calls, ((ALL_BATCHES_S / time) as u32).clamp(fewest, MOST_BATCHES)));
-            }
-            calls *= 2;
+            let before = host::lost_cores();
+            let mine = self.batch(setting, input, calls)?.as_secs_f64();
+            let lost = host::lost_cores() - before;
+            let (slowest, lost) = (self.slowest(mine)?, self.slowest(lost as f64)?);
+            calls = match size.take_in(slowest, lost > 0.0) {
+                Next::Measure { calls, batches } => return Ok((calls, batches)),
+                Next::Batch(calls) => calls,
+                Next::Rest(time, calls) => {
+                    std::thread::sleep(time);
+                    calls
+                }
+            };
         }
+    }
+
+    /// Returns the largest of all ranks' numbers.
+    fn slowest(&self, mine: f64) -> Result<f64, String> {
+        Ok(self.comm.gather(mine)?.into_iter().fold(0.0, f64::max))
     }
 
     /// Makes calls one after the other, which all ranks begin together, and returns how long they took.

@@ -139,7 +139,10 @@ mod tests {
         let text = fish_positionals(&without_hidden(crate::Penny::command()));
         for command in ["perf", "sim", "plan"] {
             let of_it = format!("using_subcommand {command};");
-            let line = text.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{command}: {text}"));
+            let line = text
+                .lines()
+                .find(|line| line.contains(&of_it))
+                .unwrap_or_else(|| panic!("{command}: {text}"));
             assert!(line.contains("-a \"all_reduce "), "{line}");
         }
         assert!(text.contains("not __fish_seen_subcommand_from link exchange shmem"), "{text}");
