@@ -41,11 +41,11 @@ pub struct BatchSize {
 /// What the ranks do next.
 #[derive(Debug, PartialEq)]
 pub enum Next {
-    /// Make another batch of so many calls.
+    /// Make another batch of this number of calls.
     Batch(u32),
     /// Rest for so long, and then make another.
     Rest(Duration, u32),
-    /// Measure by batches of so many calls: so many of them.
+    /// Measure.
     Measure {
         /// Calls of a batch.
         calls: u32,

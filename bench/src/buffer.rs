@@ -37,7 +37,9 @@ impl Buffer {
                 // SAFETY: the layout is not empty: it has two guards.
                 let start = unsafe { std::alloc::alloc(layout) };
                 if start.is_null() {
-                    return Err(format!("no memory for a buffer of {bytes} bytes"));
+                    return Err(format!(
+                        "no memory for a buffer of {bytes} bytes; measure smaller sizes (-e)"
+                    ));
                 }
                 start
             }

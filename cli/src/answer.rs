@@ -22,11 +22,7 @@ pub fn writable(path: &Path) -> Result<(), String> {
         return Ok(());
     }
     let is_new = there.is_err();
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|e| format!("{}: {e}", path.display()))?;
+    OpenOptions::new().create(true).append(true).open(path).map_err(|e| unwritable(path, &e))?;
     if is_new {
         // Nothing is left if the command ends before it has something to write.
         let _ = fs::remove_file(path);
@@ -34,8 +30,27 @@ pub fn writable(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Says why a file cannot be written.
+fn unwritable(path: &Path, why: &std::io::Error) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    match folder {
+        Some(folder) => format!("there is no folder {}; make it first", folder.display()),
+        None => format!("cannot be written: {why}"),
+    }
+}
+
 /// Returns the path if it can be written, for the command line.
 pub fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     writable(&path).map(|()| path)
+}
+
+/// Returns the path if a drawing can be written there: for the command line, which asks before anything is measured.
+pub fn svg_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+        let named = path.with_extension("svg");
+        return Err(format!("drawings are SVG; name the file {}", named.display()));
+    }
+    file(text)
 }

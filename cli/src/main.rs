@@ -4,6 +4,7 @@ mod algorithms;
 mod answer;
 mod applied;
 mod args_or;
+mod arguments;
 mod calibrate;
 mod candidates;
 mod doctor;
@@ -110,7 +111,7 @@ fn perf(args: Perf) -> Result<ExitCode, String> {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Penny::parse().command {
+    let outcome = match arguments::read::<Penny>(Penny::command()).command {
         Command::Run(args) => run::main(args),
         Command::Record(args) => record::main(args),
         Command::Perf(args) => perf(*args),

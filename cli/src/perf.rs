@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_parser = answer::file)]
     json: Option<PathBuf>,
     /// Draw time and bus bandwidth over size to this file
-    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file)]
     plot: Option<PathBuf>,
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Draw the steps of all ranks into this SVG file, and print nothing
-    #[arg(long, value_name = "FILE.svg", value_parser = answer::file, requires = "algorithm", conflicts_with_all = ["rank", "all", "json"])]
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file, requires = "algorithm", conflicts_with_all = ["rank", "all", "json"])]
     draw: Option<PathBuf>,
 }
 

@@ -1,13 +1,11 @@
 //! Time and bandwidth over size, all logarithmic, one line for each algorithm.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use penny_bench::report::{Report, Row};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-
-use crate::answer;
 
 /// One measurement.
 pub struct Point {
@@ -56,17 +54,6 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
         gb_per_s: row.out_of_place.busbw_gb_per_s,
     };
     rows.map(point).collect()
-}
-
-/// Returns the path if a plot can be written there: for the command line, which asks before anything is measured.
-pub fn file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
-        let named = path.with_extension("svg");
-        return Err(format!("plots are SVG drawings; name the file {}", named.display()));
-    }
-    answer::writable(&path)?;
-    Ok(path)
 }
 
 /// Height of a drawing, and the width of its plots; lines are named beside them.

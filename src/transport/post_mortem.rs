@@ -36,8 +36,8 @@ const MANY: u32 = 64;
 const MOST_FILES: u64 = 8;
 
 impl Transport {
-    /// Writes what this rank knows, if the user wants that. `seq`: its own last call. What cannot be written is logged: the error itself is
-    /// what the program has to hear.
+    /// Writes what this rank knows, if the user wants that. `seq`: its own last call. What cannot be written is told whatever
+    /// `PENNY_DEBUG` is: the user asked for it. The program hears the error itself.
     #[cold]
     pub fn write_post_mortem(&self, error: &Error, seq: u64) {
         static FILES: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +56,7 @@ impl Transport {
             std::fs::rename(&part, &path)
         };
         if let Err(e) = write() {
-            log::warn(self.rank, format_args!("PENNY_POST_MORTEM: {}: {e}", path.display()));
+            log::always(self.rank, format_args!("PENNY_POST_MORTEM: {}: {e}", path.display()));
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = kernel::SLOTS, value_parser = clap::value_parser!(u32).range(1..))]
     slots: u32,
     /// Draw time and bandwidth over size to this file, one line a pair and kind of signal
-    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file)]
     plot: Option<PathBuf>,
     /// Print JSON, one object a line, instead of the table
     #[arg(long)]

@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long)]
     counters: bool,
     /// Draw time and bus bandwidth over size to this file, one line for each algorithm
-    #[arg(long, value_name = "FILE.svg", value_parser = plot::file)]
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file)]
     plot: Option<PathBuf>,
     /// Write a trace of all ports to this file, for Perfetto or chrome://tracing (one size and one algorithm)
     #[arg(long, value_name = "FILE")]

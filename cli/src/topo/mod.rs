@@ -79,7 +79,7 @@ pub enum Args {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
         /// Output file; default: standard output
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE.svg", value_parser = answer::svg_file)]
         output: Option<PathBuf>,
     },
 }

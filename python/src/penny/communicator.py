@@ -329,6 +329,8 @@ def _milliseconds(timeout: float) -> int:
     """A timeout above 0 as the library takes it."""
     try:
         milliseconds = round(timeout * 1000)
+    except TypeError:
+        raise TypeError(f"timeout is {timeout!r}, but must be a number of seconds") from None
     except (OverflowError, ValueError):
         milliseconds = -1
     if timeout < 0 or not 0 <= milliseconds <= 0x7FFFFFFF:
