@@ -1,7 +1,9 @@
 //! How many calls a batch has: as many as take long enough, found by batches that grow.
 //!
-//!     calls    1    2    4 ...  512     each as often as it takes until one is quick
-//!     quick    x    x    x  ...   -     the first that never is: the batch's size
+//! ```text
+//! calls    1    2    4 ...  512     each as often as it takes until one is quick
+//! quick    x    x    x  ...   -     the first that never is: the batch's size
+//! ```
 //!
 //! Another process may take a core from a rank. Two ranks that run by turns then need whole slices of the scheduler for each call,
 //! for many calls on end, and a batch of one call seems long enough. So batches in which a core was taken are repeated for longer, and the ranks rest

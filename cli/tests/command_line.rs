@@ -222,7 +222,9 @@ fn a_plot_has_a_line_for_every_method_and_names_it() {
     // One place has no bus.
     let refused = penny(&format!("sim all_reduce --fabric dgx-h100 -n 1 -b 1M --plot {}", file.display()));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("nothing to draw"));
-    for (file, sentence) in [("x.png", "name the file x.svg"), ("/no/such/folder/x.svg", "No such file")] {
+    for (file, sentence) in
+        [("x.png", "name the file x.svg"), ("/no/such/folder/x.svg", "there is no folder /no/such/folder")]
+    {
         let refused = penny(&format!("perf all_reduce -n 2 -b 8 -e 8 --plot {file}"));
         assert!(refused.stdout.is_empty(), "it is refused before anything is measured");
         let said = String::from_utf8(refused.stderr).unwrap();

@@ -35,7 +35,11 @@ const COMMAND_LINE: &[Mistake] = &[
         2,
         &["there is no folder nowhere", "make it first"],
     ),
-    ("penny perf all_reduce -n 2 -b 1000T -e 1000T", 1, &["no memory for a buffer", "measure smaller sizes (-e)"]),
+    (
+        "penny perf all_reduce -n 2 -b 1000T -e 1000T",
+        1,
+        &["no memory for a buffer", "measure smaller sizes (-e)"],
+    ),
     ("penny topo draw dgx-h100 -o machine.png", 2, &["drawings are SVG; name the file machine.svg"]),
     ("penny top --pid abc", 2, &["'abc' for '--pid <PID>'", "not a whole number"]),
     ("penny run ./program", 2, &["--ranks <N>"]),
