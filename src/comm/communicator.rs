@@ -365,10 +365,13 @@ impl CommCore {
     /// Tells whether the peers read this rank's private input where it lies.
     fn offers_privately(&self, collective: Collective, checked: &Checked<'_>) -> bool {
         let blocks = match collective {
-            Collective::AlltoAll | Collective::Scatter => self.nranks() as usize,
-            _ => 1,
+            Collective::AllGather | Collective::Gather => 1,
+            _ => self.nranks() as usize,
         };
-        self.transport.single_copy().serves(collective, self.nranks(), checked.input.bytes() / blocks)
+        // Threads of a rank share its copies into staging memory and its folds, and no copy by the kernel.
+        let has_help = || collective.reduces() && self.transport.threads_for(checked.input.bytes()).is_some();
+        let block = checked.input.bytes() / blocks;
+        self.transport.single_copy().serves(collective, self.nranks(), block) && !has_help()
     }
 
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.

@@ -37,6 +37,8 @@ pub struct Config {
     pub threads: Option<u32>,
     /// The program's own way to run a loop in its threads; `None`: an OpenMP runtime that is there, else helper threads.
     pub parallel_for: Option<ParallelFunction>,
+    /// Whether private buffers are read through the kernel; `None`: `PENNY_SINGLE_COPY`, else where that is quick.
+    pub single_copy: Option<bool>,
 }
 
 impl Default for Config {
@@ -51,6 +53,7 @@ impl Default for Config {
             fabric_grace: None,
             threads: None,
             parallel_for: None,
+            single_copy: None,
         }
     }
 }
@@ -116,7 +119,10 @@ impl Settings {
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
-            single_copy: number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
+            single_copy: match config.single_copy {
+                None => number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
+                own => own,
+            },
             threads: ThreadSettings {
                 threads: match config.threads {
                     None => number("PENNY_THREADS", threads, "a number of threads from 1 to 4096")?,

@@ -11,8 +11,21 @@ use crate::types::Rank;
 const SLOT_LIMIT: usize = 128 << 10;
 /// The smallest slot: it holds an element of any type. Slots below a line share theirs with others, which is slow.
 const SMALLEST_SLOT: usize = 16;
+/// The largest slot where only results are staged: all ranks take them from there, while their maker writes the next.
+const RESULT_LIMIT: usize = 64 << 10;
 /// A line.
 const LINE: usize = 64;
+
+/// What ranks stage in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Staging {
+    /// Nothing: peers take all from where it lies.
+    Nothing,
+    /// What they have combined: peers take inputs from where they lie.
+    Results,
+    /// Inputs, too.
+    All,
+}
 
 /// The division of a call into chunks and slices.
 #[derive(Clone, Copy)]
@@ -34,7 +47,7 @@ impl Cut {
         job: &PreparedCall<'_>,
         linked: &Linked,
         layout: Layout,
-        staged: bool,
+        staging: Staging,
         rotates: bool,
     ) -> Result<Cut> {
         let line = (LINE / job.size).max(1);
@@ -42,9 +55,15 @@ impl Cut {
         if part * job.size >= 4096 {
             part = part.next_multiple_of(line);
         }
-        let slots = linked.slots.max(1) as usize * linked.depth as usize;
+        let (slots, most) = match staging {
+            Staging::Nothing => (0, SLOT_LIMIT),
+            Staging::Results => (linked.result_slots, RESULT_LIMIT),
+            Staging::All => (linked.slots, SLOT_LIMIT),
+        };
+        let slots = slots.max(1) as usize * linked.depth as usize;
+        let staged = staging != Staging::Nothing;
         let staging = layout.staging_bytes() / 2;
-        let mut slot = slot_bytes(staging, slots);
+        let mut slot = slot_bytes(staging, slots).min(most);
         if rotates {
             // The staging memory is for several calls, unless there are very many slots.
             slot = match slot_bytes(layout.window() / 2, slots) {

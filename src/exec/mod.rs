@@ -7,6 +7,7 @@
 //! Where a value lies is decided per call by [`link::route`]: in a slot of the sender, in its input or output (when
 //! those are shared memory), or already in the receiver's output because the sender stored it there.
 
+mod combine;
 mod cut;
 pub mod direct;
 mod edges;
@@ -18,13 +19,14 @@ pub use peer_progress::PeerProgress;
 pub use progress::{ProgramProgress, begin};
 
 use crate::error::{Error, Result};
-use crate::kernels::{Dest, Fold, FoldSource, divided};
+use crate::kernels::{Dest, Fold, FoldSource};
 use crate::memory::view::Payload;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route};
 use crate::transport::arrival::Offer;
 use crate::transport::rotation::Places;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
+use combine::PrivateOperand;
 use cut::{Cut, zero_tail};
 use progress::Done;
 use small_vec::SmallVec;
@@ -76,14 +78,8 @@ struct Run<'a, 'b> {
     /// Far ranks are sent what lies in the call's buffers from there.
     lends: bool,
     done: &'b mut Done,
-    /// The operand of the present step, where a peer's private memory holds it.
-    private: Option<PrivateOperand>,
-}
-
-/// An operand in a peer's private memory.
-struct PrivateOperand {
-    rank: Rank,
-    address: u64,
+    /// The operands of the present step that peers' private memory holds.
+    private: SmallVec<PrivateOperand>,
 }
 
 /// Runs the program to its end, or as far as it comes without waiting if the call is polled.
@@ -98,8 +94,21 @@ pub fn run<'a>(
     let ProgramProgress { linked, cut, mine, base, places, stream, done } = progress;
     let (mine, base, places, stream) = (*mine, *base, *places, *stream);
     let lends = t.lends(scope);
-    let mut run =
-        Run { t, scope, peers, job, linked, cut, mine, base, places, stream, lends, done, private: None };
+    let mut run = Run {
+        t,
+        scope,
+        peers,
+        job,
+        linked,
+        cut,
+        mine,
+        base,
+        places,
+        stream,
+        lends,
+        done,
+        private: PrivateOperand::none(),
+    };
     run.waves()?;
     die_point!(24 "progress_drain");
     run.drain()?;
@@ -216,6 +225,7 @@ impl<'a> Run<'a, '_> {
         let extent = self.extent(step, slice);
         let mut arrived_already = false;
         let mut waited = false;
+        self.private.clear();
         for operand in &step.operands {
             match operand {
                 OperandSource::Own => {
@@ -225,7 +235,7 @@ impl<'a> Run<'a, '_> {
                 }
                 OperandSource::From { .. } => {
                     waited = true;
-                    match self.incoming(operand, slice, extent)? {
+                    match self.incoming(operand, slice, extent, sources.as_slice().len())? {
                         Some(source) => sources.push(source),
                         None => arrived_already = true,
                     }
@@ -271,6 +281,7 @@ impl<'a> Run<'a, '_> {
         operand: &OperandSource,
         slice: u64,
         extent: Extent,
+        index: usize,
     ) -> Result<Option<FoldSource<'a>>> {
         let OperandSource::From { place, egress, slot, raw, input, output, push } = operand else {
             return Err(Error::internal("an own operand has no sender"));
@@ -294,12 +305,7 @@ impl<'a> Run<'a, '_> {
         };
         let view = match route {
             Route::Slot => t.staging(place.rank, self.slot_at(*slot, slice), bytes),
-            Route::Input if offer.private => {
-                let (at, _) = self.bytes_at(input.unwrap_or(0), extent);
-                let address = offer.input.unwrap_or(0).wrapping_add(at as u64);
-                self.private = Some(PrivateOperand { rank: place.rank, address });
-                Payload::EMPTY
-            }
+            Route::Input if offer.private => self.private(index, place.rank, offer.input, *input, extent),
             Route::Input => shared(offer.input, input)?,
             Route::Output => shared(offer.output, output)?,
             Route::Push => return Ok(None),
@@ -369,31 +375,5 @@ impl<'a> Run<'a, '_> {
             dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(probed) });
         }
         Ok(read)
-    }
-
-    fn combine(
-        &mut self,
-        step: &LinkedStep,
-        extent: Extent,
-        sources: &[FoldSource<'a>],
-        dests: &[Dest<'a>],
-    ) -> Result<()> {
-        let threads = self.t.threads_for(extent.count * self.job.size);
-        if let (Some(PrivateOperand { rank, address }), Some((first, rest))) =
-            (self.private.take(), dests.split_first())
-        {
-            self.t.read_private(rank, address, first.view)?;
-            return rest
-                .iter()
-                .try_for_each(|dest| divided::copy(threads, dest.view, first.view, dest.non_temporal));
-        }
-        match self.job.fold {
-            Some(fold) if sources.len() > 1 || step.finish => {
-                divided::fold(threads, fold, sources, dests, extent.count, step.finish)
-            }
-            _ => dests
-                .iter()
-                .try_for_each(|dest| divided::copy(threads, dest.view, sources[0].view, dest.non_temporal)),
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! How far the others are, as far as this rank knows.
 
+use super::combine::Pieces;
 use crate::error::Result;
 use crate::memory::control::arrivals::{BEHIND, LARGEST_HALF};
 use crate::transport::arrival::Offer;
@@ -20,6 +21,8 @@ pub struct PeerProgress {
     offers: Vec<Option<Offer>>,
     /// The last call that has used each block of this rank's payloads.
     used: [u64; 2 * LARGEST_HALF],
+    /// Memory for operands that are read from peers' private memory.
+    pub(super) pieces: Pieces,
     /// Where its payloads lie in its staging memory.
     pub(super) payload_use: PayloadUse,
 }
@@ -27,7 +30,8 @@ pub struct PeerProgress {
 impl Default for PeerProgress {
     fn default() -> PeerProgress {
         let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
-        PeerProgress { done: 0, pace, call: 0, offers, used, payload_use: PayloadUse::default() }
+        let (pieces, payload_use) = (Pieces::default(), PayloadUse::default());
+        PeerProgress { done: 0, pace, call: 0, offers, used, pieces, payload_use }
     }
 }
 

@@ -1,11 +1,12 @@
 //! How far a program has come, and how it begins.
 
-use super::cut::Cut;
+use super::cut::{Cut, Staging};
 use super::{PeerProgress, PreparedCall, STREAM_FROM, buffers};
 use crate::error::Result;
 use crate::plan::link::{Buffers, Linked};
 use crate::transport::rotation::Places;
 use crate::transport::{Scope, Transport, counter_base};
+use crate::types::Collective;
 use std::sync::Arc;
 
 /// How far a rank's program has come in a call: what a call that is polled keeps from one poll to the next.
@@ -45,8 +46,8 @@ pub fn begin(
     peers.begin(scope.seq, t.nranks());
     let mine = buffers(&job.offer);
     // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
-    let mut staged = true;
-    if job.collective.everybody() && (linked.slotless || linked.slotless_by_inputs) && mine.input_shared {
+    let mut staging = Staging::All;
+    if job.collective.everybody() && mine.input_shared {
         let (mut inputs, mut outputs, mut in_place) = (true, mine.output_shared, mine.in_place);
         for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
             let theirs = buffers(&peers.offer(r, t, scope)?);
@@ -55,9 +56,19 @@ pub fn begin(
             in_place |= theirs.in_place;
         }
         let by_outputs = if in_place { linked.slotless_in_place } else { linked.slotless };
-        staged = !(inputs && (outputs && by_outputs || !in_place && linked.slotless_by_inputs));
+        staging = match inputs {
+            true if outputs && by_outputs || !in_place && linked.slotless_by_inputs => Staging::Nothing,
+            true if !in_place || linked.inputs_stay_in_place => Staging::Results,
+            _ => Staging::All,
+        };
     }
-    let cut = Cut::new(job, &linked, t.control().layout(), staged, t.rotates())?;
+    if job.collective == Collective::Scatter && linked.slotless_by_inputs && !t.has_far() {
+        let roots = if t.rank() == job.root { job.offer } else { peers.offer(job.root, t, scope)? };
+        if roots.input.is_some() && (!roots.in_place || linked.slotless_in_place) {
+            staging = Staging::Nothing;
+        }
+    }
+    let cut = Cut::new(job, &linked, t.control().layout(), staging, t.rotates())?;
     let places = t.places(cut.staged);
     let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     Ok(ProgramProgress {

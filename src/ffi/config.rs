@@ -161,6 +161,7 @@ impl pennyConfig_t {
             threads,
             // SAFETY: the promise to `settings`.
             parallel_for: self.parallelFor.map(|f| unsafe { ParallelFunction::new(f, self.parallelForArg) }),
+            single_copy: None,
         })
     }
 }

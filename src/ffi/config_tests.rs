@@ -17,6 +17,7 @@ const DEFAULT: Config = Config {
     fabric_grace: None,
     threads: None,
     parallel_for: None,
+    single_copy: None,
 };
 
 fn full() -> pennyConfig_t {

@@ -5,6 +5,8 @@ pub mod hosts;
 #[cfg(not(loom))]
 pub use hosts::{everywhere, everywhere_with_children};
 #[cfg(not(loom))]
+mod private;
+#[cfg(not(loom))]
 mod threads;
 
 use crate::comm::{self, Call, CommHandle, Config};

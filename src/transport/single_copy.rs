@@ -21,8 +21,8 @@ pub struct SingleCopy(u32);
 const LOOKS: u32 = 2_000;
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The most ranks that read one root's memory at once: more wait for each other in the kernel, and the root alone is quicker.
-const READERS_OF_ROOT: u32 = 8;
+/// The most ranks that read each other's input for an all-gather: of more, a block that its rank has copied once is quicker.
+const ALL_GATHER_RANKS: u32 = 4;
 
 impl SingleCopy {
     /// It may read the others' memory.
@@ -33,8 +33,10 @@ impl SingleCopy {
     const QUICK: u32 = 4;
     /// Its kernel takes some times a copy.
     const STEADY: u32 = 8;
+    /// The user wants it, however slow the kernel is and however many ranks share a core.
+    const WANTED: u32 = 16;
     /// What holds if all ranks have said it; else one is enough, because a measurement beside other work may only be too slow.
-    const OF_ALL: u32 = SingleCopy::READS | SingleCopy::OWN_CORE;
+    const OF_ALL: u32 = SingleCopy::READS | SingleCopy::OWN_CORE | SingleCopy::WANTED;
 
     /// Returns what counts of what ranks have said.
     fn of(told: impl Iterator<Item = u32>) -> SingleCopy {
@@ -57,9 +59,11 @@ impl SingleCopy {
     /// Smaller blocks come with the arrivals. Of larger ones a peer writes a part to staging memory while this rank reads the
     /// part before, which is quicker than one copy by the kernel (docs/decisions/0033); a root that scatters has its own block
     /// to copy, and in an all-to-all every rank has. Where a read takes some times a copy, it is worth it for ranks that would wait
-    /// for another's copies, each on a core of its own.
+    /// for another's copies, each on a core of its own. An all-reduce counts as many blocks as ranks, each of which one rank folds
+    /// (docs/decisions/0081).
     pub fn serves(self, collective: Collective, nranks: u32, block_bytes: usize) -> bool {
-        let (quick, own_cores) = (self.0 & SingleCopy::QUICK != 0, self.has_own_cores());
+        let (quick, wanted) = (self.0 & SingleCopy::QUICK != 0, self.0 & SingleCopy::WANTED != 0);
+        let own_cores = wanted || self.has_own_cores();
         if !self.reads() || !(quick || own_cores) {
             return false;
         }
@@ -67,9 +71,18 @@ impl SingleCopy {
         let (least, most) = match collective {
             Collective::AlltoAll if own_cores && nranks > 2 && is_beyond_arrivals => (8 << 10, usize::MAX),
             Collective::AlltoAll if own_cores => (32 << 10, usize::MAX),
-            Collective::AlltoAll | Collective::AllGather => (32 << 10, 2 << 20),
+            Collective::AlltoAll => (32 << 10, 2 << 20),
+            Collective::AllGather if nranks <= ALL_GATHER_RANKS => (32 << 10, 2 << 20),
             Collective::Gather if quick => (32 << 10, 512 << 10),
-            Collective::Scatter if nranks <= READERS_OF_ROOT => (32 << 10, usize::MAX),
+            Collective::Scatter => (if own_cores && nranks > 4 { 8 << 10 } else { 32 << 10 }, usize::MAX),
+            Collective::AllReduce | Collective::ReduceScatter if own_cores && nranks > 3 => {
+                let least_of_all = match nranks {
+                    4 => 2 << 20,
+                    5..=8 => 1 << 20,
+                    _ => 256 << 10,
+                };
+                (least_of_all / nranks as usize, usize::MAX)
+            }
             _ => return false,
         };
         (least..=most).contains(&block_bytes)
@@ -95,6 +108,7 @@ impl Transport {
         let mut told = if own_core { SingleCopy::OWN_CORE } else { 0 };
         if self.nranks > 1 && wanted != Some(false) && others.all(reads) {
             told |= SingleCopy::READS;
+            told |= if wanted == Some(true) { SingleCopy::WANTED } else { 0 };
             told |= match wanted.map_or_else(process_memory::speed, |_| Speed::Quick) {
                 Speed::Quick => SingleCopy::QUICK,
                 Speed::Steady => SingleCopy::STEADY,
@@ -163,8 +177,17 @@ mod tests {
             (AllGather, 4, 4096 * K, [false, false]),
             (Gather, 4, 64 * K, [true, false]),
             (Scatter, 8, 64 * K, [true, true]),
-            (Scatter, 9, 64 * K, [false, false]),
+            (Scatter, 9, 64 * K, [true, true]),
+            (Scatter, 9, 8 * K, [true, true]),
+            (Scatter, 4, 8 * K, [false, false]),
+            (AllGather, 5, 64 * K, [false, false]),
+            (AllReduce, 2, 4096 * K, [false, false]),
             (AllReduce, 4, 64 * K, [false, false]),
+            (AllReduce, 4, 512 * K, [true, true]),
+            (ReduceScatter, 16, 16 * K, [true, true]),
+            (ReduceScatter, 8, 64 * K, [false, false]),
+            (ReduceScatter, 8, 128 * K, [true, true]),
+            (Reduce, 8, 512 * K, [false, false]),
         ] {
             let told = [quick, steady].map(|single_copy| single_copy.serves(collective, nranks, block));
             assert_eq!(told, served, "{collective} of {nranks} ranks, {block} bytes");

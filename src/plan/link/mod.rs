@@ -51,6 +51,8 @@ pub struct Linked {
     pub levels: u32,
     /// Slots that the rank with the most sends needs for one slice.
     pub slots: u32,
+    /// The same of sends that are not the rank's input as it is. These slots come first.
+    pub result_slots: u32,
     /// Slices of one send that may be under way at once.
     pub depth: u32,
     /// No rank stages anything if all buffers are shared.
@@ -59,6 +61,8 @@ pub struct Linked {
     pub slotless_in_place: bool,
     /// No rank stages anything if all inputs are shared and no rank's call is in place.
     pub slotless_by_inputs: bool,
+    /// No rank stages its input if all inputs are shared, even if the call is in place.
+    pub inputs_stay_in_place: bool,
 }
 
 /// A step that knows its partners.
@@ -266,16 +270,19 @@ impl Linking<'_> {
             let of_all = self.proofs.is_some();
             of_all && self.outlives(self.steps.at(id as u32))
         };
+        let (slots, result_slots) = self.steps.slots();
         Linked {
             parts: self.plan.parts,
             steps: order.into_iter().map(|index| self.step(index)).collect(),
             levels: self.steps.levels(),
-            slots: self.steps.slots(),
+            slots,
+            result_slots,
             // Sender and reader are never in one wave, and the reader of the last slice is a wave behind.
             depth: (gap + 1).max(2),
             slotless: self.steps.slotless(|_| true),
             slotless_in_place: self.steps.slotless(from_input_in_place),
             slotless_by_inputs: self.steps.slotless_by_inputs(),
+            inputs_stay_in_place: self.steps.inputs_stay(from_input_in_place),
         }
     }
 

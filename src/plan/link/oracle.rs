@@ -14,13 +14,25 @@ pub(super) fn link(
     let graph = OracleGraph::new(plans, view, most)?;
     let (slotless, slotless_in_place) = (graph.slotless(false), graph.slotless(true));
     let slotless_by_inputs = graph.slotless_by_inputs();
-    let OracleGraph { levels, slots, depth, .. } = graph;
+    let inputs_stay_in_place = graph.inputs_stay_in_place();
+    let OracleGraph { levels, slots, result_slots, depth, .. } = graph;
     let linked = ranks.map(|rank| {
         let mut order: Vec<usize> = (0..plans[rank as usize].steps.len()).collect();
         order.sort_by_key(|&i| graph.found[rank as usize][i].position);
         let steps = order.into_iter().map(|index| graph.linked_step(rank, index)).collect();
         let parts = plans[rank as usize].parts;
-        Linked { parts, steps, levels, slots, depth, slotless, slotless_in_place, slotless_by_inputs }
+        Linked {
+            parts,
+            steps,
+            levels,
+            slots,
+            result_slots,
+            depth,
+            slotless,
+            slotless_in_place,
+            slotless_by_inputs,
+            inputs_stay_in_place,
+        }
     });
     Ok(linked.collect())
 }
@@ -51,6 +63,7 @@ pub(super) struct OracleGraph<'a> {
     clocks: Vec<Vec<Vec<u32>>>,
     pub(super) levels: u32,
     pub(super) slots: u32,
+    result_slots: u32,
     pub(super) depth: u32,
 }
 
@@ -61,7 +74,8 @@ impl<'a> OracleGraph<'a> {
         let mut found: Vec<Vec<Found>> = plans.iter().map(|p| vec![Found::blank(); p.steps.len()]).collect();
         match_messages(plans, &mut found)?;
         let clocks = run(plans, &mut found, most)?;
-        let mut graph = OracleGraph { plans, view, found, clocks, levels: 1, slots: 0, depth: 2 };
+        let mut graph =
+            OracleGraph { plans, view, found, clocks, levels: 1, slots: 0, result_slots: 0, depth: 2 };
         for r in 0..n {
             graph.place(r);
         }
@@ -73,7 +87,7 @@ impl<'a> OracleGraph<'a> {
         Ok(graph)
     }
 
-    /// Positions within a wave (higher levels first, program order within a level) and slots in program order.
+    /// Positions within a wave (higher levels first, program order within a level) and slots in program order, those of results first.
     fn place(&mut self, r: usize) {
         let found = &mut self.found[r];
         let mut order: Vec<usize> = (0..found.len()).collect();
@@ -83,9 +97,16 @@ impl<'a> OracleGraph<'a> {
             self.levels = self.levels.max(found[i].level + 1);
         }
         let mut slots = 0;
-        for f in found.iter_mut().filter(|f| !f.readers.is_empty()) {
-            f.slot = slots;
-            slots += 1;
+        for of_inputs in [false, true] {
+            for (f, step) in found.iter_mut().zip(&self.plans[r].steps) {
+                if !f.readers.is_empty() && (step.operands == [Operand::Own]) == of_inputs {
+                    f.slot = slots;
+                    slots += 1;
+                }
+            }
+            if !of_inputs {
+                self.result_slots = self.result_slots.max(slots);
+            }
         }
         self.slots = self.slots.max(slots);
     }
@@ -100,6 +121,18 @@ impl<'a> OracleGraph<'a> {
                 }
                 let egress = self.egress(r, i);
                 egress.from_output || egress.from_input && (!in_place || egress.from_input_in_place)
+            })
+        })
+    }
+
+    /// Does no rank stage its input, if the call is in place?
+    fn inputs_stay_in_place(&self) -> bool {
+        (0..self.plans.len() as Rank).all(|r| {
+            (0..self.plans[r as usize].steps.len()).all(|i| {
+                let egress = self.egress(r, i);
+                self.found[r as usize][i].readers.is_empty()
+                    || !egress.from_input
+                    || egress.from_input_in_place
             })
         })
     }

@@ -24,6 +24,37 @@ pub(super) const SENDS: u8 = 16;
 /// Steps whose passing on is counted at a time.
 const STRIDE: usize = 64;
 
+/// Steps that pass something on: a result, or the rank's input as it is.
+#[derive(Clone, Copy, Default)]
+struct Sends {
+    results: u32,
+    inputs: u32,
+}
+
+impl Sends {
+    fn of(marks: &[u8]) -> Sends {
+        marks.iter().filter(|&&marks| marks & SENDS != 0).fold(Sends::default(), |sends, &marks| {
+            match passes_input(marks) {
+                true => Sends { inputs: sends.inputs + 1, ..sends },
+                false => Sends { results: sends.results + 1, ..sends },
+            }
+        })
+    }
+
+    fn plus(self, other: Sends) -> Sends {
+        Sends { results: self.results + other.results, inputs: self.inputs + other.inputs }
+    }
+
+    fn without(self, other: Sends) -> Sends {
+        Sends { results: self.results - other.results, inputs: self.inputs - other.inputs }
+    }
+}
+
+/// Is the result of a step with these marks the rank's own input as it is?
+fn passes_input(marks: u8) -> bool {
+    marks & (OWN | SINGLE) == OWN | SINGLE
+}
+
 /// The index of a step in the program of a rank.
 pub(super) type StepIndex = (Rank, u32);
 
@@ -35,8 +66,8 @@ pub(super) struct Steps {
     pub(super) level: Vec<u16>,
     pub(super) marks: Vec<u8>,
     pub(super) inputs: Vec<u16>,
-    /// Steps that pass their result on, before each stride.
-    sent: Vec<u32>,
+    /// What is passed on before each stride.
+    sent: Vec<Sends>,
 }
 
 /// Returns the marks of a step that can be seen from the step alone.
@@ -73,7 +104,7 @@ impl Steps {
 
     /// Is the result the rank's own input as it is?
     pub(super) fn forwards_own(&self, at: StepIndex) -> bool {
-        self.marks[self.id(at)] & (OWN | SINGLE) == OWN | SINGLE
+        passes_input(self.marks[self.id(at)])
     }
 
     /// Finds level, inputs and rawness of a step from those of the steps that its operands come from, all of which have been
@@ -95,25 +126,34 @@ impl Steps {
 
     /// Counts what is passed on, so that [`Steps::slot`] can tell; when all marks are there.
     pub(super) fn count_sends(&mut self) {
-        let mut sent = 0;
-        self.sent = Vec::with_capacity(self.marks.len().div_ceil(STRIDE));
+        let mut sent = Sends::default();
+        self.sent = Vec::with_capacity(self.marks.len().div_ceil(STRIDE) + 1);
         for stride in self.marks.chunks(STRIDE) {
             self.sent.push(sent);
-            sent += sends(stride);
+            sent = sent.plus(Sends::of(stride));
         }
+        self.sent.push(sent);
     }
 
-    fn sent_before(&self, id: usize) -> u32 {
+    fn sent_before(&self, id: usize) -> Sends {
         let stride = id / STRIDE;
-        self.sent.get(stride).map_or(0, |before| before + sends(&self.marks[stride * STRIDE..id]))
+        let before = self.sent.get(stride).copied().unwrap_or_default();
+        before.plus(Sends::of(&self.marks[stride * STRIDE..id]))
     }
 
-    /// Which of its rank's slots a step has that passes its result on; else 0.
+    /// Which of its rank's slots a step has that passes its result on; else 0. Results come first: inputs need none where peers reach
+    /// them.
     pub(super) fn slot(&self, at: StepIndex) -> u32 {
         if !self.is(at, SENDS) {
             return 0;
         }
-        self.sent_before(self.id(at)) - self.sent_before(self.range(at.0).start)
+        let range = self.range(at.0);
+        let first = self.sent_before(range.start);
+        let before = self.sent_before(self.id(at)).without(first);
+        match self.forwards_own(at) {
+            true => self.sent_before(range.end).without(first).results + before.inputs,
+            false => before.results,
+        }
     }
 
     /// Where a step stands within a wave: higher levels first, then the program's order. Levels never fall along a program,
@@ -133,25 +173,31 @@ impl Steps {
         self.level.iter().map(|&level| u32::from(level) + 1).max().unwrap_or(1)
     }
 
-    /// Slots of the rank that passes on most.
-    pub(super) fn slots(&self) -> u32 {
-        self.ranges.iter().map(|r| sends(&self.marks[r.start as usize..r.end as usize])).max().unwrap_or(0)
+    /// Slots of the rank that passes on most, and of the one that passes on most results.
+    pub(super) fn slots(&self) -> (u32, u32) {
+        let sends = self.ranges.iter().map(|r| Sends::of(&self.marks[r.start as usize..r.end as usize]));
+        sends.fold((0, 0), |(all, results), sends| {
+            (all.max(sends.results + sends.inputs), results.max(sends.results))
+        })
+    }
+
+    /// Does every input that leaves its rank as it is do so from where it lies, if `from_input` says where it may?
+    pub(super) fn inputs_stay(&self, mut from_input: impl FnMut(usize) -> bool) -> bool {
+        self.marks
+            .iter()
+            .enumerate()
+            .all(|(id, &marks)| marks & SENDS == 0 || !passes_input(marks) || from_input(id))
     }
 
     /// Does every result leave its rank from the output, or from the input where `from_input` says that it may?
     pub(super) fn slotless(&self, mut from_input: impl FnMut(usize) -> bool) -> bool {
         self.marks.iter().enumerate().all(|(id, &marks)| {
-            let own = marks & (OWN | SINGLE) == OWN | SINGLE;
-            marks & SENDS == 0 || marks & KEEPS != 0 || own && from_input(id)
+            marks & SENDS == 0 || marks & KEEPS != 0 || passes_input(marks) && from_input(id)
         })
     }
 
     /// Does every result that leaves its rank lie in the input?
     pub(super) fn slotless_by_inputs(&self) -> bool {
-        self.marks.iter().all(|&marks| marks & SENDS == 0 || marks & (OWN | SINGLE) == OWN | SINGLE)
+        self.marks.iter().all(|&marks| marks & SENDS == 0 || passes_input(marks))
     }
-}
-
-fn sends(marks: &[u8]) -> u32 {
-    marks.iter().map(|marks| u32::from(marks & SENDS != 0)).sum()
 }

@@ -42,8 +42,8 @@ fn hold(algorithm: &Algorithm, v: &RankView, ranks: impl Iterator<Item = u32> + 
 /// Where two linked programs differ.
 fn told(linked: &Linked, plain: &Linked) -> String {
     let totals = |l: &Linked| {
-        let slotless = (l.slotless, l.slotless_in_place, l.slotless_by_inputs);
-        (l.parts, l.steps.len(), l.levels, l.slots, l.depth, slotless)
+        let slotless = (l.slotless, l.slotless_in_place, l.slotless_by_inputs, l.inputs_stay_in_place);
+        (l.parts, l.steps.len(), l.levels, (l.slots, l.result_slots), l.depth, slotless)
     };
     if totals(linked) != totals(plain) {
         return format!("{:?} instead of {:?}", totals(linked), totals(plain));
