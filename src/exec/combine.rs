@@ -18,8 +18,8 @@ use crate::memory::view::Payload;
 use crate::plan::link::LinkedStep;
 use crate::types::{Collective, Rank};
 
-/// Bytes of the pieces of all operands together: they stay in a core's second-level cache.
-const PIECES: usize = 512 << 10;
+/// Bytes of the pieces of all operands together, at most: they stay in a second-level cache of 2 MiB, those of eight ranks in half of it.
+const PIECES: usize = 1 << 20;
 /// Bytes of a piece: below, the call of the kernel costs more than the copy; above, little is gained.
 const PIECE: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// Ranks that read a scattering root's memory at once, where blocks are smaller than this many bytes: more would wait for each other
