@@ -18,6 +18,7 @@ use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
 use crate::planner::Chosen;
 use crate::planner::Planner;
+use crate::sync::prim::Ordering;
 use crate::sys::cpu;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -55,7 +56,6 @@ pub struct CommCore {
     fold: Option<((DataType, RedOp), Fold)>,
     /// The last small collective, while nothing but its arguments has to be looked at before the next.
     pub(super) repeat: Option<Repeat>,
-    finalized: bool,
     /// Calls that are polled have begun and are not over: no other call may.
     pub(super) is_held: bool,
     shared_from: usize,
@@ -117,7 +117,6 @@ impl CommCore {
             agreement: Agreement::default(),
             fold: None,
             repeat: None,
-            finalized: false,
             is_held: false,
             shared_from,
             registered,
@@ -145,9 +144,7 @@ impl CommCore {
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
         self.shared.refuse_forked()?;
-        if self.finalized {
-            return Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"));
-        }
+        self.shared.refuse_finalized()?;
         self.shared.refuse_suspended()?;
         // A rank that knows of an abort may end, and is not the cause if others see it end.
         self.transport.check_abort().inspect_err(|_| self.transport.fail(self.seq))
@@ -193,7 +190,7 @@ impl CommCore {
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
-        self.finalized = true;
+        self.shared.finalized.store(true, Ordering::Relaxed);
         self.forget_last_call();
         let semaphores = self.semaphores_left();
         // A destroy may follow a mismatch of which the program was told in another way.

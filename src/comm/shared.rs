@@ -54,6 +54,8 @@ pub struct CommShared {
     pub(super) semaphores: Mutex<Option<SemaphoreHome>>,
     /// The order of its calls on streams.
     pub(super) turns: CallTurns,
+    /// It takes no calls any more.
+    pub(super) finalized: AtomicBool,
     /// It has given memory back, and takes no calls until that is there again (`suspend`).
     pub(super) suspended: AtomicBool,
     /// The bytes that it has given back then.
@@ -81,6 +83,7 @@ impl CommShared {
             symmetric: Mutex::new(None),
             semaphores: Mutex::new(None),
             turns: CallTurns::default(),
+            finalized: AtomicBool::new(false),
             suspended: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
             broken: OnceLock::new(),
@@ -108,6 +111,21 @@ impl CommShared {
         Err(Error::usage(
             "the communicator is suspended; pennyCommResume makes it usable again, on all ranks",
         ))
+    }
+
+    /// Refuses calls after its end was announced.
+    #[inline]
+    pub(super) fn refuse_finalized(&self) -> Result<()> {
+        if !self.finalized.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"))
+    }
+
+    /// Refuses to queue calls that no stream could make.
+    pub(super) fn refuse_queuing(&self) -> Result<()> {
+        self.refuse_forked()?;
+        self.refuse_finalized()
     }
 
     /// Tells whether this process was forked from the one that made it.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod at_once;
+mod ended;
 mod helped;
 mod progress;
 mod small_parts;
@@ -191,37 +192,6 @@ fn wrong_arguments_are_refused_when_the_call_is_queued() {
         assert_eq!(event_elapsed_ms(event, event), Ok(0.0));
         event_destroy(event).unwrap();
         assert!(event_record(event, None).unwrap_err().message.contains("not a live event"));
-    });
-}
-
-#[test]
-fn who_destroys_a_communicator_waits_for_its_calls_on_streams() {
-    on_ranks(2, |rank, comm| {
-        let child = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
-        let stream = stream_create().unwrap();
-        let mut data = [rank + 1; 100];
-        let go = held(stream);
-        comm::collective(child, &sum(&mut data), Some(stream)).unwrap();
-        drop(go);
-        comm::destroy(child).unwrap();
-        assert_eq!(data, [3; 100]);
-        stream_destroy(stream).unwrap();
-    });
-}
-
-#[test]
-fn an_abort_ends_what_is_queued() {
-    on_ranks(2, |rank, comm| {
-        let child = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
-        let stream = stream_create().unwrap();
-        let mut data = [[1; 100]; 3];
-        if rank == 0 {
-            // Rank 1 makes none of these calls.
-            data.iter_mut().for_each(|data| comm::collective(child, &sum(data), Some(stream)).unwrap());
-        }
-        comm::abort(child).unwrap();
-        let ended = stream_destroy(stream);
-        assert_eq!(ended.is_err(), rank == 0, "{ended:?}");
     });
 }
 

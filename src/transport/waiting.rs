@@ -40,8 +40,7 @@ impl Scope {
 
 impl Neighbours for Transport {
     fn are_on_this_core(&self) -> bool {
-        let Some(here) = self.tell_core() else { return true };
-        (0..self.nranks).any(|r| r != self.rank && self.lines(r).life(r).core.load(Ordering::Relaxed) == here)
+        self.is_on_this_core(|rank| rank != self.rank)
     }
 
     fn falls_asleep(&self) {
@@ -59,6 +58,12 @@ impl Transport {
             told.store(here, Ordering::Relaxed);
         }
         Some(here)
+    }
+
+    /// Tells whether one of the ranks that a function chooses was seen on this core last.
+    pub fn is_on_this_core(&self, of: impl Fn(u32) -> bool) -> bool {
+        let Some(here) = self.tell_core() else { return true };
+        (0..self.nranks).any(|r| self.lines(r).life(r).core.load(Ordering::Relaxed) == here && of(r))
     }
 
     /// Waits for anything, watching all ranks.

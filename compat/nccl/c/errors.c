@@ -33,7 +33,6 @@ static void arguments_are_checked(void) {
     FAILS(ncclInvalidArgument, "asyncError is NULL", ncclCommGetAsyncError(comm, NULL));
     FAILS(ncclInvalidArgument, "uniqueId is NULL", ncclGetUniqueId(NULL));
     FAILS(ncclInvalidArgument, "version is NULL", ncclGetVersion(NULL));
-    FAILS(ncclInvalidArgument, "simInfo is NULL", ncclGroupSimulateEnd(NULL));
     FAILS(ncclInvalidArgument, "datatype is 12",
           ncclRedOpCreatePreMulSum((ncclRedOp_t *)in, in, ncclNumTypes, ncclScalarDevice, comm));
     FAILS(ncclInvalidArgument, "win", ncclCommWindowRegister(comm, in, sizeof in, NULL, 0));
@@ -66,8 +65,26 @@ static void a_time_needs_a_declared_machine(void) {
     OK(ncclGroupStart());
     OK(ncclAllReduce(in, out, 1, ncclInt, ncclSum, comm, NULL));
     FAILS(ncclInvalidUsage, "PENNY_FABRIC", ncclGroupSimulateEnd(&info));
+    FAILS(ncclInvalidUsage, "ncclGroupStart", ncclGroupEnd());
     info.magic++;
     FAILS(ncclInvalidArgument, "NCCL_SIM_INFO_INITIALIZER", ncclGroupSimulateEnd(&info));
+}
+
+/* A program does not close a group a second time: later calls would become part of it. */
+static void every_end_of_a_group_closes_it(void) {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    info.magic++;
+    out[0] = -1;
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(in, out, 1, ncclInt, ncclSum, comm, NULL));
+    FAILS(ncclInvalidArgument, "NCCL_SIM_INFO_INITIALIZER", ncclGroupSimulateEnd(&info));
+    CHECK_INT(out[0], -1);
+    /* Without a place for the time the group is run, as NCCL does. */
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(in, out, 1, ncclInt, ncclSum, comm, NULL));
+    OK(ncclGroupSimulateEnd(NULL));
+    CHECK_INT(out[0], 2);
+    FAILS(ncclInvalidUsage, "ncclGroupStart", ncclGroupSimulateEnd(NULL));
 }
 
 static void *fail_elsewhere(void *unused) {
@@ -109,6 +126,7 @@ int main(void) {
     RUN(arguments_are_checked);
     RUN(a_group_with_a_refused_call_fails);
     RUN(a_time_needs_a_declared_machine);
+    RUN(every_end_of_a_group_closes_it);
     RUN(the_last_error_is_the_process_s);
     RUN(an_abort_ends_the_other_ranks_calls);
     return 0;

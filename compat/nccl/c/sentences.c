@@ -67,8 +67,8 @@ static void arguments(ncclComm_t comm) {
     NCCL(ncclSend(buffer, 1, ncclInt, 9, comm, NULL));
     NCCL(ncclSend(buffer, 1, ncclInt, 0, comm, NULL));
     NCCL(ncclGroupEnd());
-    OK(ncclGroupStart());
     NCCL(ncclGroupSimulateEnd(NULL));
+    OK(ncclGroupStart());
     OK(ncclAllReduce(buffer, buffer, 1, ncclInt, ncclSum, comm, NULL));
     NCCL(ncclGroupSimulateEnd(&info));
 }

@@ -158,15 +158,20 @@ nccl_api! {
         close(|| unsafe { penny::pennyGroupEnd() })
     }
 
-    /// Closes a group without running it, and writes the time that it would take on a declared machine.
+    /// Closes a group without running it, and writes the time that it would take on a declared machine. Without a place for that it runs the
+    /// group, as NCCL does. A struct that is refused ends the group, too: no call comes after this one that would.
     fn ncclGroupSimulateEnd, pncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) {
         if simInfo.is_null() {
-            return Err(argument("simInfo is NULL; pass one of NCCL_SIM_INFO_INITIALIZER"));
+            // SAFETY: the function has no arguments.
+            return close(|| unsafe { penny::pennyGroupEnd() });
         }
         // SAFETY: the caller's promise: a struct of any version begins with these.
         let head = unsafe { simInfo.cast::<Head>().read_unaligned() };
         if head.magic != NCCL_SIM_INFO_MAGIC || head.size < size_of::<ncclSimInfo_t>() {
-            return Err(argument("simInfo has another magic or size; begin it with NCCL_SIM_INFO_INITIALIZER"));
+            let refused =
+                keep(argument("simInfo has another magic or size; begin it with NCCL_SIM_INFO_INITIALIZER"));
+            // SAFETY: the function has no arguments.
+            return if is_open() { close(|| unsafe { penny::pennyGroupEnd() }) } else { Err(refused) };
         }
         let mut info = penny::pennySimInfo_t {
             size: size_of::<penny::pennySimInfo_t>(),

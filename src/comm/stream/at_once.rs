@@ -112,6 +112,44 @@ pub(super) fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
     None
 }
 
+/// The same for the streams of a group, in turn: ranks of one thread wait for one another.
+fn catch_up_together(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> Option<()> {
+    if is_core_needed(calls) {
+        return None;
+    }
+    // BOUND: `ROUNDS` and the streams.
+    for _ in 0..ROUNDS + 2 * streams.len() {
+        let mut are_idle = true;
+        for stream in streams {
+            let stream = stream.as_ref()?;
+            if stream.generation != fork::generation() || stream.help.is_heavy() {
+                return None;
+            }
+            match stream.catch_up(POLLS as u64) {
+                Driven::Idle => {}
+                Driven::Pending => are_idle = false,
+                _ => return None,
+            }
+        }
+        if are_idle {
+            return Some(());
+        }
+    }
+    None
+}
+
+/// Tells whether a rank that none of these calls is of needs this core: polling for it keeps it from coming.
+fn is_core_needed(calls: &[Placed]) -> bool {
+    let comms = || calls.iter().filter_map(|(call, _)| registry::shared(call.comm()).ok());
+    comms().any(|comm| {
+        let control = comm.transport.control();
+        let is_here = |rank| {
+            comms().any(|other| other.transport.rank() == rank && other.transport.control().is(control))
+        };
+        comm.transport.is_on_this_core(|rank| !is_here(rank))
+    })
+}
+
 /// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,
 /// whose data come when all of them have begun. Takes out of the list what need not be queued.
 pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
@@ -130,10 +168,20 @@ pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
 fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     let streams: [Option<Arc<StreamQueue>>; N] =
         std::array::from_fn(|i| STREAMS.with(calls.get(i)?.1?, Arc::clone));
-    let mut tasks: [Option<MutexGuard<'_, Tasks>>; N] =
-        std::array::from_fn(|i| streams[i].as_ref()?.hold_idle());
-    if tasks[..calls.len()].iter().any(Option::is_none) {
-        return;
+    let hold = || -> [Option<MutexGuard<'_, Tasks>>; N] {
+        std::array::from_fn(|i| streams[i].as_ref()?.hold_idle())
+    };
+    let are_held = |tasks: &[Option<_>; N]| tasks[..calls.len()].iter().all(Option::is_some);
+    let mut tasks = hold();
+    if !are_held(&tasks) {
+        drop(tasks);
+        if catch_up_together(calls, &streams[..calls.len()]).is_none() {
+            return;
+        }
+        tasks = hold();
+        if !are_held(&tasks) {
+            return;
+        }
     }
     if one_pass::make(collectives(calls), Entry::Caller) {
         calls.clear();

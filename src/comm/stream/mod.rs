@@ -255,7 +255,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
 fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     // All of the group is queued, or nothing.
     streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
-    batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_forked())?;
+    batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_queuing())?;
     if one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
         // What each rank waits for, all of them wait for.
         return queue_part(batch, streams);
@@ -306,7 +306,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
         return Err(Error::internal("calls were queued on no stream"));
     };
     let all = distinct(comms.clone());
-    all.iter().try_for_each(|comm| comm.refuse_forked())?;
+    all.iter().try_for_each(|comm| comm.refuse_queuing())?;
     let may_wait = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
     // Calls of several ranks show it, too.
     let is_one_rank = all.iter().all(|comm| comm.timing.key() == all[0].timing.key());
@@ -365,7 +365,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
 /// Queues one call on one stream, for which nobody but that stream waits: the common case.
 fn queue_one(batch: Batch, stream: StreamHandle, comm: Arc<CommShared>) -> Result<()> {
     let stream = find(stream)?;
-    comm.refuse_forked()?;
+    comm.refuse_queuing()?;
     let _order = QUEUING.lock();
     stream.is_open()?;
     let timed = Timed::of(std::iter::once(comm.clone()));

@@ -121,6 +121,54 @@ fn a_group_whose_peers_come_later_goes_on_on_its_streams() {
 }
 
 #[test]
+fn groups_of_several_threads_that_none_of_them_waits_for_are_made_in_their_order() {
+    let ranks = comm::init_all(4).unwrap();
+    const GROUPS: u64 = 40;
+    /// What one rank finds, and then the three others, after an addition behind this group.
+    fn expected(added_behind: u64) -> u64 {
+        let mut data = [1u64; 4];
+        for group in 0..GROUPS {
+            let is_sum = group % 3 == 0;
+            data = [if is_sum { data.iter().sum() } else { data[1].max(data[0]) }; 4];
+            if group == added_behind {
+                data[1..].iter_mut().for_each(|x| *x += 1);
+            }
+        }
+        data[0]
+    }
+    std::thread::scope(|scope| {
+        for (thread, ranks) in ranks.chunks(2).enumerate() {
+            scope.spawn(move || {
+                let streams = [0; 2].map(|_| comm::stream_create().unwrap());
+                for round in 0..200u64 {
+                    // Data that come with the arrivals, programs, and more than is made at once.
+                    let count = [3, 700, 3000, 20_000][round as usize % 50 / 13];
+                    let mut data = vec![vec![1u64; count]; 2];
+                    for group in 0..GROUPS {
+                        // Each thread is late for some groups, and finds what is before them under way or over.
+                        let late = if group % 2 == thread as u64 { 3 * round } else { 0 };
+                        (0..late).for_each(|_| std::hint::spin_loop());
+                        let op = if group % 3 == 0 { RedOp::Sum } else { RedOp::Max };
+                        grouped(ranks, &streams, &mut data, op);
+                        if group == round % (GROUPS - 1) {
+                            wait_for(&streams);
+                            // All ranks but one add 1: a later sum takes it in, a later maximum takes the largest.
+                            let mine = data.iter_mut().skip(usize::from(thread == 0));
+                            mine.flatten().for_each(|x| *x += 1);
+                        }
+                    }
+                    wait_for(&streams);
+                    let expected = expected(round % (GROUPS - 1));
+                    assert!(data.iter().flatten().all(|&x| x == expected), "round {round}: {}", data[0][0]);
+                }
+                streams.into_iter().for_each(|stream| comm::stream_destroy(stream).unwrap());
+            });
+        }
+    });
+    ranks.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
+}
+
+#[test]
 fn calls_that_their_peers_make_at_the_same_time_are_made_once() {
     on_ranks(2, |rank, comm| {
         let stream = comm::stream_create().unwrap();
