@@ -26,8 +26,8 @@ const PIECE: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// in the kernel. What is read of larger blocks lies far enough apart.
 const READERS_AT_ONCE: u32 = 3;
 const TURNS_BELOW: usize = 256 << 10;
-/// Pages that such a rank reads in one call of the kernel. It holds each page fast while it copies, and of these it knows
-/// the places without asking for memory.
+/// Pages that such a rank reads in one call of the kernel, which pins all pages of a call before it copies, and lists up to this many
+/// without allocating memory.
 const PAGES_AT_ONCE: usize = 16;
 const PAGE: usize = 4 << 10;
 /// A line.
