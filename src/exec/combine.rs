@@ -112,7 +112,9 @@ impl<'a> Run<'a, '_> {
         let Some((first, others)) = dests.split_first() else { return Ok(()) };
         let PrivateOperand { rank, address, .. } = operand;
         match self.job.collective {
-            Collective::Scatter => self.read_block_of_root(rank, address, first.view)?,
+            Collective::Scatter if self.t.nranks() > 2 => {
+                self.read_block_of_root(rank, address, first.view)?
+            }
             _ => self.t.read_private(rank, address, first.view)?,
         }
         let threads = self.t.threads_for(first.view.bytes());
