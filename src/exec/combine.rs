@@ -10,6 +10,7 @@
 //!     rank 3's input  --->  | piece 3 |  /
 //! ```
 
+use super::cut::LINE;
 use super::small_vec::SmallVec;
 use super::{Extent, Run};
 use crate::error::Result;
@@ -30,8 +31,6 @@ const TURNS_BELOW: usize = 256 << 10;
 /// without allocating memory.
 const PAGES_AT_ONCE: usize = 16;
 const PAGE: usize = 4 << 10;
-/// A line.
-const LINE: usize = 64;
 
 /// An operand in a peer's private memory.
 #[derive(Clone, Copy)]

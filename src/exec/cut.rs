@@ -14,7 +14,7 @@ const SMALLEST_SLOT: usize = 16;
 /// The largest slot where only results are staged: all ranks take them from there, while their maker writes the next.
 const RESULT_LIMIT: usize = 64 << 10;
 /// A line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// What ranks stage in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,7 +51,8 @@ pub struct Linked {
     pub levels: u32,
     /// Slots that the rank with the most sends needs for one slice.
     pub slots: u32,
-    /// The same of sends that are not the rank's input as it is. These slots come first.
+    /// Slots that the rank with the most results to send needs for one slice; a rank's unchanged input is no result. Slots of results
+    /// have lower numbers than slots of inputs.
     pub result_slots: u32,
     /// Slices of one send that may be under way at once.
     pub depth: u32,

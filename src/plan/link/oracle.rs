@@ -125,7 +125,7 @@ impl<'a> OracleGraph<'a> {
         })
     }
 
-    /// Does no rank stage its input, if the call is in place?
+    /// Tells whether no rank stages its input if the call is in place.
     fn inputs_stay_in_place(&self) -> bool {
         (0..self.plans.len() as Rank).all(|r| {
             (0..self.plans[r as usize].steps.len()).all(|i| {

@@ -24,7 +24,7 @@ pub(super) const SENDS: u8 = 16;
 /// Steps whose passing on is counted at a time.
 const STRIDE: usize = 64;
 
-/// Steps that pass something on: a result, or the rank's input as it is.
+/// Numbers of steps that pass on a result, or the rank's own input unchanged.
 #[derive(Clone, Copy, Default)]
 struct Sends {
     results: u32,
@@ -50,7 +50,7 @@ impl Sends {
     }
 }
 
-/// Is the result of a step with these marks the rank's own input as it is?
+/// Tells whether a step with these marks passes on the rank's own input unchanged.
 fn passes_input(marks: u8) -> bool {
     marks & (OWN | SINGLE) == OWN | SINGLE
 }
@@ -181,7 +181,7 @@ impl Steps {
         })
     }
 
-    /// Does every input that leaves its rank as it is do so from where it lies, if `from_input` says where it may?
+    /// Tells whether peers take every unchanged input from where it lies; `from_input` tells whether they may take that of a step.
     pub(super) fn inputs_stay(&self, mut from_input: impl FnMut(usize) -> bool) -> bool {
         self.marks
             .iter()
