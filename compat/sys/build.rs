@@ -8,8 +8,9 @@ use std::{env, fs};
 
 fn main() {
     // A link to include/penny.h; a package of this crate has the file.
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("penny.h");
-    println!("cargo::rerun-if-changed={}", header.display());
+    // Cargo starts this in the package's folder, also after the checkout has been moved.
+    let header = Path::new("penny.h");
+    println!("cargo::rerun-if-changed=penny.h");
     println!("cargo::rerun-if-changed=build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets the build script's directory");
     let header = fs::read_to_string(header).expect("the header is in the checkout");

@@ -73,6 +73,12 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
 /// Connects within a time. The connection's reads and writes wait.
 pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
+    if stream.local_addr()? == address {
+        // Where nobody listens at a port of this host from which the kernel takes those of connections, it may choose that very port, and
+        // connects the socket with itself. Without the lingering, who wants to listen there finds the port taken for a minute.
+        setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -140,5 +146,19 @@ mod tests {
         drop(listener);
         let refused = connect(SocketAddr::new(here, port), Duration::from_secs(5)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_port_where_nobody_listens_is_never_connected_with_itself() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // The kernel prefers half of the ports, either the even or the odd ones.
+        for at in [free.port() & !1, free.port() | 1].map(|port| SocketAddr::new(free.ip(), port)) {
+            for _ in 0..60_000 {
+                if let Ok(stream) = connect(at, Duration::from_secs(5)) {
+                    // Another process may listen there by now.
+                    assert_ne!(stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+                }
+            }
+        }
     }
 }

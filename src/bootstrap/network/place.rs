@@ -1,7 +1,7 @@
 //! The meetings that this process serves for ranks of several hosts, and the places of those that rank 0 serves.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -161,8 +161,7 @@ impl HostsPlace {
 
     /// Tells all ranks that rank 0 cannot join, from this process.
     pub fn refuse(&self, nranks: u32, error: Error) {
-        let Ok(addresses) = interfaces::chosen(&self.door.addresses().0) else { return };
-        let Ok(listeners) = NetworkDoor::listen(&addresses, self.door.ports.clone()) else { return };
+        let Ok((_, listeners)) = listen(&self.door.addresses().0, &self.door.ports) else { return };
         let me = Who::this(this_host());
         server::refuse_on_network(
             listeners,
@@ -221,16 +220,8 @@ fn expected(
         }
         servers.remove(at);
     }
-    let addresses = interfaces::chosen(known)?;
-    let mut listeners =
-        NetworkDoor::listen(&addresses, ports.clone()).map_err(|e| cannot_listen(&addresses, ports, &e))?;
+    let (addresses, listeners) = listen(known, ports)?;
     let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
-    if !addresses.iter().any(IpAddr::is_loopback) {
-        // For ranks of this host that were told `localhost`, or a name that leads to what Debian calls its own.
-        let loopbacks: [IpAddr; 3] =
-            [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 1, 1).into(), Ipv6Addr::LOCALHOST.into()];
-        listeners.extend(loopbacks.into_iter().filter_map(|address| network::listen(address, port).ok()));
-    }
     let mut meetings = ExpectedMeetings::default();
     let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;
     let expected_meetings = Arc::new(Mutex::new(meetings));
@@ -239,6 +230,23 @@ fn expected(
     )?;
     servers.push(Server { pid, ports: ports.clone(), addresses: addresses.clone(), port, expected_meetings });
     Ok(ServedMeeting { addresses, port, serial })
+}
+
+/// Listens at one of these ports, at the addresses that other hosts reach and at those of this host alone. Returns the former.
+fn listen(known: &[IpAddr], ports: &RangeInclusive<u16>) -> Result<(Vec<IpAddr>, Vec<TcpListener>)> {
+    let addresses = interfaces::chosen(known)?;
+    // For ranks of this host that were told `localhost`, or a name that leads to what Debian calls its own.
+    let own: [IpAddr; 3] =
+        [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 1, 1).into(), Ipv6Addr::LOCALHOST.into()];
+    let (known, unknown): (Vec<IpAddr>, Vec<IpAddr>) =
+        own.into_iter().filter(|own| !addresses.contains(own)).partition(|own| known.contains(own));
+    // A port at which the other ranks would look in vain is no better than one that is taken.
+    let all = [&addresses[..], &known].concat();
+    let mut listeners =
+        NetworkDoor::listen(&all, ports.clone()).map_err(|e| cannot_listen(&all, ports, &e))?;
+    let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
+    listeners.extend(unknown.into_iter().filter_map(|address| network::listen(address, port).ok()));
+    Ok((addresses, listeners))
 }
 
 fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Error) -> Error {

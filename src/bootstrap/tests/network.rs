@@ -64,6 +64,11 @@ fn meeting(nranks: u32, places: impl Fn(u32) -> MeetingPlace + Sync, then: impl 
     });
 }
 
+fn come_and_go(_: u32, attendance: &Attendance) {
+    attendance.tell_joined();
+    attendance.leave();
+}
+
 #[test]
 fn ranks_of_several_hosts_meet_and_tell_each_other_until_they_leave() {
     for n in [1, 2, 5] {
@@ -113,6 +118,19 @@ fn ranks_of_rank_0s_host_reach_it_by_any_of_its_loopback_addresses() {
         });
         assert_eq!(kinds.into_inner().unwrap().len(), 1, "{master}: IPv4 on one rank and IPv6 on the other");
     }
+}
+
+#[test]
+fn a_port_that_a_connection_of_this_host_has_taken_at_the_known_address_is_passed_over() {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+    use std::os::fd::AsRawFd;
+    let first = port(0) + 8;
+    let far = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(taken.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, first)).unwrap();
+    connect(taken.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, far.local_addr().unwrap().port())).unwrap();
+    let at = |rank| place(first, SECRET, 10, &format!("host {rank}"));
+    meeting(2, at, come_and_go);
 }
 
 #[test]
@@ -270,14 +288,7 @@ fn garbage_idle_connections_and_floods_disturb_no_meeting() {
                 let _ = stream.write_all(&noise.to_le_bytes().repeat(1 + noise as usize % 64));
             }
         });
-        meeting(
-            3,
-            |_| id.clone(),
-            |_, attendance| {
-                attendance.tell_joined();
-                attendance.leave();
-            },
-        );
+        meeting(3, |_| id.clone(), come_and_go);
         stop.store(true, Ordering::SeqCst);
         flood.join().unwrap();
         drop(idle);
@@ -310,11 +321,7 @@ fn ten_thousand_connections_of_strangers_leave_nothing_and_keep_nobody_out() {
             idle.pop_front();
         }
     }
-    let then = |_, attendance: &Attendance| {
-        attendance.tell_joined();
-        attendance.leave();
-    };
-    meeting(3, |_| id.clone(), then);
+    meeting(3, |_| id.clone(), come_and_go);
     drop(idle);
     let (now, grown) = held();
     // Other tests of this process hold some, too.
