@@ -4,6 +4,7 @@ mod goal;
 mod programs;
 mod published;
 pub mod quickest;
+mod side_by_side;
 mod table;
 pub mod uplinks;
 
@@ -200,47 +201,60 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate)))?;
     }
     let progress = progress((sizes.len() * candidates.len()) as u64);
+    // What one takes spares others.
+    let spares = auto && args.plot.is_none();
     for bytes in sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
+        let price = |candidate: &Programs, least_ps| {
+            progress.set_message(format!("{bytes} bytes by {}", candidate.algorithm.name));
+            progress.inc(1);
+            let block = Block { count: candidate.within_reach(count) as u64, size: dtype.size() as u64 };
+            let wanted = match is_named(candidate.algorithm.name) {
+                true => Wanted::Named,
+                false => Wanted::Quicker(least_ps),
+            };
+            let too_many = candidate.too_many(&machine, &places, block);
+            too_many.map_or_else(|| Ok(candidate.price(&machine, &places, block, wanted)), Err)
+        };
+        let mut found: Vec<Option<_>> = match spares {
+            true => candidates.iter().map(|_| None).collect(),
+            false => {
+                side_by_side::each(&candidates, Programs::bytes, |_, candidate| Some(price(candidate, None)))
+            }
+        };
         let mut rows: Vec<(usize, Row)> = Vec::new();
         let mut left_out = Vec::new();
         for &(number, candidate) in &order {
-            progress.set_message(format!("{bytes} bytes by {}", candidate.algorithm.name));
-            progress.inc(1);
             let within = candidate.within_reach(count);
             let block = Block { count: within as u64, size: dtype.size() as u64 };
-            if let Some(why) = candidate.too_many(&machine, &places, block) {
-                if !competes(candidate) {
-                    return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
-                }
-                left_out.push(why);
-                continue;
-            }
             let best = rows.iter().map(|(number, row)| (row.alone_ps, *number)).min();
             // Of two that take the same time the first of the table is taken.
             let least_ps = best.map(|(least_ps, first)| least_ps + u64::from(number < first));
-            let least_ps = least_ps.filter(|_| auto && args.plot.is_none());
+            let least_ps = least_ps.filter(|_| spares);
             if least_ps.is_some_and(|least_ps| candidate.is_slower(&machine, &places, block, least_ps)) {
+                progress.inc(1);
                 continue;
             }
+            let found = found[number].take().unwrap_or_else(|| price(candidate, least_ps));
+            let mut priced = match found {
+                Ok(Ok(Some(priced))) => priced,
+                Ok(Ok(None)) => continue,
+                Err(why) if competes(candidate) => {
+                    left_out.push(why);
+                    continue;
+                }
+                Ok(Err(why)) if competes(candidate) && why.code == Code::InvalidArgument => {
+                    left_out.push(format!("{}: {}", candidate.algorithm.name, why.message));
+                    continue;
+                }
+                Err(why) => return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm")),
+                Ok(Err(why)) => return Err(why.message.clone()),
+            };
             if within != count && !args.json {
                 text += &format!(
                     "# {count} elements, {within} of them priced: this number of ranks needs chunks of one size\n"
                 );
             }
-            let wanted = match is_named(candidate.algorithm.name) {
-                true => Wanted::Named,
-                false => Wanted::Quicker(least_ps),
-            };
-            let mut priced = match candidate.price(&machine, &places, block, wanted) {
-                Ok(Some(priced)) => priced,
-                Ok(None) => continue,
-                Err(why) if competes(candidate) && why.code == Code::InvalidArgument => {
-                    left_out.push(format!("{}: {}", candidate.algorithm.name, why.message));
-                    continue;
-                }
-                Err(why) => return Err(why.message.clone()),
-            };
             let alone_ps = priced.expected_ps;
             if args.iters > 1 {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;

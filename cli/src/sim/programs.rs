@@ -1,6 +1,6 @@
 //! An algorithm's programs, priced: by their closed form, as a list of steps that is kept, or written rank by rank.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use indicatif::HumanBytes;
 use penny::sim::algorithms::{self, Algorithm};
@@ -8,7 +8,7 @@ use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
 use penny::sim::fabric::tuning::{self, Carriage, Divisible, Tuning};
 use penny::sim::fabric::{CallTimes, PricedCall, bound, engine};
 use penny::sim::plan::cycles::Cycles;
-use penny::sim::plan::{Lane, Plan, RankView};
+use penny::sim::plan::{Lane, Operand, Plan, RankView};
 use penny::sim::topology::{CarriedCall, Network, Slicing};
 
 use super::{Block, Priced, Views, Wanted};
@@ -22,6 +22,8 @@ const MOST_IN_SLICES: u64 = 1 << 23;
 /// About what it takes to follow a message, with slices left out: nanoseconds, and bytes.
 const EACH_NS: u64 = 1_500;
 const EACH_BYTES: u64 = 230;
+/// What each message takes besides that is under way at the same time as all others.
+const EACH_UNDER_WAY: u64 = 48;
 /// Calls with fewer messages are priced as soon as it is known whether they can be quick.
 const FEW: u64 = 1 << 15;
 /// Messages of one rank up to which the programs of a few ranks are written to know it.
@@ -33,7 +35,7 @@ pub struct Programs {
     view: RankView,
     cycles: Option<Cycles>,
     messages: u64,
-    plans: OnceCell<Vec<Plan>>,
+    plans: OnceLock<Vec<Plan>>,
 }
 
 impl Programs {
@@ -43,12 +45,25 @@ impl Programs {
             Some(cycles) => shortcuts::messages(cycles),
             None => algorithms::messages(algorithm, view),
         };
-        Programs { algorithm, view: view.clone(), cycles, messages, plans: OnceCell::new() }
+        Programs { algorithm, view: view.clone(), cycles, messages, plans: OnceLock::new() }
     }
 
     /// Returns about how long a price takes, in messages of a list of steps.
     pub fn effort(&self) -> u64 {
         if self.cycles.is_some() { self.messages / 32 } else { self.messages }
+    }
+
+    /// Returns about how much memory a price takes while it is made.
+    pub fn bytes(&self) -> u64 {
+        if self.cycles.is_some() || self.messages <= MOST_KEPT {
+            return 0;
+        }
+        // A rank that is no end of a line or a tree tells how many messages begin at once.
+        let nranks = self.view.nranks;
+        let plan = algorithms::plan(self.algorithm, &self.view.of(nranks / 2));
+        let first = plan.steps.iter().filter(|step| step.operands == [Operand::Own]);
+        let at_once: u64 = first.map(|step| step.to.len() as u64).sum();
+        self.messages.saturating_mul(EACH_BYTES).saturating_add(at_once * u64::from(nranks) * EACH_UNDER_WAY)
     }
 
     /// Returns all ranks' programs as lists of steps.

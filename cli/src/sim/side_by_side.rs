@@ -1,0 +1,115 @@
+//! Prices of several algorithms at the same time, as far as there is memory for them.
+
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What the prices in progress may take together, in bytes; one alone may take more.
+const MOST_BYTES: u64 = 490_000_000;
+
+/// The jobs that are not begun, and what those in progress take.
+struct State {
+    /// Numbers of jobs, the smallest first.
+    waiting: Vec<usize>,
+    bytes: u64,
+}
+
+/// Calls `work` with every job, in as many threads as there are cores, and returns the results in the order of the jobs. `bytes`: about
+/// how much memory a job takes.
+pub fn each<J: Sync, R: Send>(
+    jobs: &[J],
+    bytes: impl Fn(&J) -> u64,
+    work: impl Fn(usize, &J) -> R + Sync,
+) -> Vec<R> {
+    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len());
+    each_in(workers, jobs, bytes, work)
+}
+
+fn each_in<J: Sync, R: Send>(
+    workers: usize,
+    jobs: &[J],
+    bytes: impl Fn(&J) -> u64,
+    work: impl Fn(usize, &J) -> R + Sync,
+) -> Vec<R> {
+    let bytes: Vec<u64> = jobs.iter().map(bytes).collect();
+    let mut waiting: Vec<usize> = (0..jobs.len()).rev().collect();
+    waiting.sort_by_key(|&job| bytes[job]);
+    let (state, is_over) = (Mutex::new(State { waiting, bytes: 0 }), Condvar::new());
+    let lock = || -> MutexGuard<'_, State> { state.lock().unwrap_or_else(PoisonError::into_inner) };
+    let worker = || {
+        let mut results: Vec<(usize, R)> = Vec::new();
+        let mut state = lock();
+        while !state.waiting.is_empty() {
+            // The largest that fits beside those in progress.
+            let fits = |&job: &usize| state.bytes == 0 || state.bytes + bytes[job] <= MOST_BYTES;
+            let Some(at) = state.waiting.iter().rposition(fits) else {
+                state = is_over.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let job = state.waiting.remove(at);
+            let taken = bytes[job];
+            state.bytes += taken;
+            drop(state);
+            let result = catch_unwind(AssertUnwindSafe(|| work(job, &jobs[job])));
+            state = lock();
+            state.bytes -= taken;
+            is_over.notify_all();
+            match result {
+                Ok(result) => results.push((job, result)),
+                Err(panic) => {
+                    state.waiting.clear();
+                    drop(state);
+                    resume_unwind(panic);
+                }
+            }
+        }
+        results
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
+        let mut results = worker();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_by_key(|&(job, _)| job);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_jobs_are_done_once_and_never_more_of_them_at_once_than_fit() {
+        let jobs: Vec<u64> =
+            [200, 0, 700, 300, 300, 0, 200, 490, 1].iter().map(|mb| mb * 1_000_000).collect();
+        for workers in [1, 2, 4] {
+            let present = Mutex::new((0u64, 0u64));
+            let work = |number: usize, &bytes: &u64| {
+                let (others, _) = {
+                    let mut present = present.lock().unwrap();
+                    let before = *present;
+                    *present = (before.0 + bytes, before.1 + 1);
+                    before
+                };
+                assert!(others == 0 || bytes == 0 || others + bytes <= MOST_BYTES, "{others} and {bytes}");
+                std::thread::yield_now();
+                let mut present = present.lock().unwrap();
+                *present = (present.0 - bytes, present.1 - 1);
+                (number, bytes)
+            };
+            let results = each_in(workers, &jobs, |&bytes| bytes, work);
+            assert_eq!(results, jobs.iter().copied().enumerate().collect::<Vec<_>>());
+        }
+        assert!(each(&[], |_: &u64| 0, |_, _| ()).is_empty());
+    }
+
+    #[test]
+    fn a_job_that_panics_ends_the_others_that_wait_for_its_memory() {
+        let work = |number, _: &u64| assert!(number > 0, "the first fails");
+        let panicked = catch_unwind(|| each_in(3, &[MOST_BYTES, 7, 7], |&bytes| bytes, work));
+        assert!(panicked.is_err());
+    }
+}
