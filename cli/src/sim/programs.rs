@@ -22,8 +22,10 @@ const MOST_IN_SLICES: u64 = 1 << 23;
 /// About what it takes to follow a message, with slices left out: nanoseconds, and bytes.
 const EACH_NS: u64 = 1_500;
 const EACH_BYTES: u64 = 230;
-/// What each message takes besides that is under way at the same time as all others.
+/// The same more exactly, in bytes: a message, one that is under way at the same time as all others, and a way from one rank to another.
+const EACH_MATCHED: u64 = 105;
 const EACH_UNDER_WAY: u64 = 48;
+const EACH_WAY: u64 = 220;
 /// Calls with fewer messages are priced as soon as it is known whether they can be quick.
 const FEW: u64 = 1 << 15;
 /// Messages of one rank up to which the programs of a few ranks are written to know it.
@@ -58,12 +60,17 @@ impl Programs {
         if self.cycles.is_some() || self.messages <= MOST_KEPT {
             return 0;
         }
-        // A rank that is no end of a line or a tree tells how many messages begin at once.
+        // A rank that is no end of a line or a tree tells what the others do.
         let nranks = self.view.nranks;
         let plan = algorithms::plan(self.algorithm, &self.view.of(nranks / 2));
         let first = plan.steps.iter().filter(|step| step.operands == [Operand::Own]);
         let at_once: u64 = first.map(|step| step.to.len() as u64).sum();
-        self.messages.saturating_mul(EACH_BYTES).saturating_add(at_once * u64::from(nranks) * EACH_UNDER_WAY)
+        let mut ways: Vec<(Lane, u32)> =
+            plan.steps.iter().flat_map(|step| step.to.iter().map(|&to| (step.lane, to))).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        let of_each = at_once * EACH_UNDER_WAY + ways.len() as u64 * EACH_WAY;
+        self.messages.saturating_mul(EACH_MATCHED).saturating_add(of_each * u64::from(nranks))
     }
 
     /// Returns all ranks' programs as lists of steps.

@@ -22,7 +22,18 @@ pub fn each<J: Sync, R: Send>(
     work: impl Fn(usize, &J) -> R + Sync,
 ) -> Vec<R> {
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len());
+    give_back_what_is_freed();
     each_in(workers, jobs, bytes, work)
+}
+
+/// Has the allocator give every large block back to the system when it is freed. It would keep those of a thread that are no larger than
+/// one that was freed before, and a job's memory would be held during the next.
+fn give_back_what_is_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: changes a number, with the allocator's lock held.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+    }
 }
 
 fn each_in<J: Sync, R: Send>(
