@@ -191,42 +191,54 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if auto {
         order.sort_by_key(|(_, candidate)| candidate.effort());
     }
+    let block = |candidate: &Programs, count| Block {
+        count: candidate.within_reach(count) as u64,
+        size: dtype.size() as u64,
+    };
     for &bytes in &sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
-        let block = |candidate: &Programs| Block {
-            count: candidate.within_reach(count) as u64,
-            size: dtype.size() as u64,
-        };
-        let mut priced = candidates.iter().filter(|c| c.too_many(&machine, &places, block(c)).is_none());
-        priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate)))?;
+        let mut priced =
+            candidates.iter().filter(|c| c.too_many(&machine, &places, block(c, count)).is_none());
+        priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate, count)))?;
     }
     let progress = progress((sizes.len() * candidates.len()) as u64);
-    // What one takes spares others.
+    // Tells whether what one takes spares others; else all are priced at the same time.
     let spares = auto && args.plot.is_none();
     for bytes in sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
+        let mut too_many: Vec<Option<String>> =
+            candidates.iter().map(|c| c.too_many(&machine, &places, block(c, count))).collect();
+        let refused = order.iter().filter(|(_, candidate)| !competes(candidate));
+        if let Some(why) = refused.filter_map(|&(number, _)| too_many[number].as_ref()).next() {
+            return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
+        }
         let price = |candidate: &Programs, least_ps| {
             progress.set_message(format!("{bytes} bytes by {}", candidate.algorithm.name));
-            progress.inc(1);
-            let block = Block { count: candidate.within_reach(count) as u64, size: dtype.size() as u64 };
             let wanted = match is_named(candidate.algorithm.name) {
                 true => Wanted::Named,
                 false => Wanted::Quicker(least_ps),
             };
-            let too_many = candidate.too_many(&machine, &places, block);
-            too_many.map_or_else(|| Ok(candidate.price(&machine, &places, block, wanted)), Err)
+            let priced = candidate.price(&machine, &places, block(candidate, count), wanted);
+            progress.inc(1);
+            priced
         };
-        let mut found: Vec<Option<_>> = match spares {
-            true => candidates.iter().map(|_| None).collect(),
-            false => {
-                side_by_side::each(&candidates, Programs::bytes, |_, candidate| Some(price(candidate, None)))
-            }
-        };
+        let mut found: Vec<Option<penny::Result<Option<Priced>>>> = candidates.iter().map(|_| None).collect();
+        if !spares {
+            let followed: Vec<(usize, &Programs)> =
+                order.iter().copied().filter(|&(number, _)| too_many[number].is_none()).collect();
+            let prices = side_by_side::each(&followed, |(_, one)| one.bytes(), |&(_, one)| price(one, None));
+            followed.iter().zip(prices).for_each(|(&(number, _), priced)| found[number] = Some(priced));
+        }
         let mut rows: Vec<(usize, Row)> = Vec::new();
         let mut left_out = Vec::new();
         for &(number, candidate) in &order {
+            if let Some(why) = too_many[number].take() {
+                progress.inc(1);
+                left_out.push(why);
+                continue;
+            }
             let within = candidate.within_reach(count);
-            let block = Block { count: within as u64, size: dtype.size() as u64 };
+            let block = block(candidate, count);
             let best = rows.iter().map(|(number, row)| (row.alone_ps, *number)).min();
             // Of two that take the same time the first of the table is taken.
             let least_ps = best.map(|(least_ps, first)| least_ps + u64::from(number < first));
@@ -235,20 +247,14 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 progress.inc(1);
                 continue;
             }
-            let found = found[number].take().unwrap_or_else(|| price(candidate, least_ps));
-            let mut priced = match found {
-                Ok(Ok(Some(priced))) => priced,
-                Ok(Ok(None)) => continue,
-                Err(why) if competes(candidate) => {
-                    left_out.push(why);
-                    continue;
-                }
-                Ok(Err(why)) if competes(candidate) && why.code == Code::InvalidArgument => {
+            let mut priced = match found[number].take().unwrap_or_else(|| price(candidate, least_ps)) {
+                Ok(Some(priced)) => priced,
+                Ok(None) => continue,
+                Err(why) if competes(candidate) && why.code == Code::InvalidArgument => {
                     left_out.push(format!("{}: {}", candidate.algorithm.name, why.message));
                     continue;
                 }
-                Err(why) => return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm")),
-                Ok(Err(why)) => return Err(why.message.clone()),
+                Err(why) => return Err(why.message.clone()),
             };
             if within != count && !args.json {
                 text += &format!(

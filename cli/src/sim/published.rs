@@ -23,7 +23,6 @@
 //! is an error. Below the tables stand the means of each series and of all rows, those of fitted tables apart.
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use penny::DataType;
 use penny::sim::topology;
@@ -32,7 +31,7 @@ use penny_bench::subject::Subject;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use super::quickest::{named, quickest};
-use super::{Block, Views, programs};
+use super::{Block, Views, programs, side_by_side};
 use crate::{answer, machine};
 
 /// A table of measured times.
@@ -90,7 +89,7 @@ pub fn main(files: &[std::path::PathBuf]) -> Result<ExitCode, String> {
         let name = file.display().to_string();
         let read = read(&name, &topology::text_of(&name).map_err(|e| e.message.clone())?)?;
         let mut of_file = Vec::new();
-        for (table, compared) in read.tables.iter().zip(side_by_side(&read.tables)) {
+        for (table, compared) in read.tables.iter().zip(side_by_side::each(&read.tables, |_| 0, compare)) {
             let Compared { text: of_table, failed: missed, logs } =
                 compared.map_err(|why| format!("{name}: {}: {why}", table.name))?;
             text += &of_table;
@@ -112,20 +111,6 @@ pub fn main(files: &[std::path::PathBuf]) -> Result<ExitCode, String> {
         true => Ok(code),
         false => Err(failed.join("\n")),
     }
-}
-
-/// Compares tables, as many at once as there are processors, and returns what came of each, in their order.
-fn side_by_side(tables: &[Measured]) -> Vec<Result<Compared, String>> {
-    let left = Mutex::new(tables.iter().enumerate());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || std::iter::from_fn(next).map(|(n, table)| (n, compare(table))).collect::<Vec<_>>();
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(tables.len());
-    let mut done: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
-    });
-    done.sort_by_key(|&(n, _)| n);
-    done.into_iter().map(|(_, compared)| compared).collect()
 }
 
 /// Returns an error of logarithms in per cent.

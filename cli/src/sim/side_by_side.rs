@@ -1,10 +1,10 @@
-//! Prices of several algorithms at the same time, as far as there is memory for them.
+//! Jobs in several threads, as many at once as there is memory for.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What the prices in progress may take together, in bytes; one alone may take more.
+/// What the jobs in progress may take together, in bytes; one alone may take more.
 const MOST_BYTES: u64 = 490_000_000;
 
 /// The jobs that are not begun, and what those in progress take.
@@ -19,11 +19,14 @@ struct State {
 pub fn each<J: Sync, R: Send>(
     jobs: &[J],
     bytes: impl Fn(&J) -> u64,
-    work: impl Fn(usize, &J) -> R + Sync,
+    work: impl Fn(&J) -> R + Sync,
 ) -> Vec<R> {
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len());
-    give_back_what_is_freed();
-    each_in(workers, jobs, bytes, work)
+    let bytes: Vec<u64> = jobs.iter().map(bytes).collect();
+    if bytes.iter().any(|&bytes| bytes > 0) {
+        give_back_what_is_freed();
+    }
+    each_in(workers, jobs, &bytes, work)
 }
 
 /// Has the allocator give every large block back to the system when it is freed. It would keep those of a thread that are no larger than
@@ -39,10 +42,9 @@ fn give_back_what_is_freed() {
 fn each_in<J: Sync, R: Send>(
     workers: usize,
     jobs: &[J],
-    bytes: impl Fn(&J) -> u64,
-    work: impl Fn(usize, &J) -> R + Sync,
+    bytes: &[u64],
+    work: impl Fn(&J) -> R + Sync,
 ) -> Vec<R> {
-    let bytes: Vec<u64> = jobs.iter().map(bytes).collect();
     let mut waiting: Vec<usize> = (0..jobs.len()).rev().collect();
     waiting.sort_by_key(|&job| bytes[job]);
     let (state, is_over) = (Mutex::new(State { waiting, bytes: 0 }), Condvar::new());
@@ -61,7 +63,7 @@ fn each_in<J: Sync, R: Send>(
             let taken = bytes[job];
             state.bytes += taken;
             drop(state);
-            let result = catch_unwind(AssertUnwindSafe(|| work(job, &jobs[job])));
+            let result = catch_unwind(AssertUnwindSafe(|| work(&jobs[job])));
             state = lock();
             state.bytes -= taken;
             is_over.notify_all();
@@ -94,33 +96,32 @@ mod tests {
 
     #[test]
     fn all_jobs_are_done_once_and_never_more_of_them_at_once_than_fit() {
-        let jobs: Vec<u64> =
+        let bytes: Vec<u64> =
             [200, 0, 700, 300, 300, 0, 200, 490, 1].iter().map(|mb| mb * 1_000_000).collect();
+        let jobs: Vec<(usize, u64)> = bytes.iter().copied().enumerate().collect();
         for workers in [1, 2, 4] {
-            let present = Mutex::new((0u64, 0u64));
-            let work = |number: usize, &bytes: &u64| {
-                let (others, _) = {
+            let present = Mutex::new(0u64);
+            let work = |&(number, bytes): &(usize, u64)| {
+                let others = {
                     let mut present = present.lock().unwrap();
-                    let before = *present;
-                    *present = (before.0 + bytes, before.1 + 1);
-                    before
+                    let others = *present;
+                    *present += bytes;
+                    others
                 };
                 assert!(others == 0 || bytes == 0 || others + bytes <= MOST_BYTES, "{others} and {bytes}");
                 std::thread::yield_now();
-                let mut present = present.lock().unwrap();
-                *present = (present.0 - bytes, present.1 - 1);
+                *present.lock().unwrap() -= bytes;
                 (number, bytes)
             };
-            let results = each_in(workers, &jobs, |&bytes| bytes, work);
-            assert_eq!(results, jobs.iter().copied().enumerate().collect::<Vec<_>>());
+            assert_eq!(each_in(workers, &jobs, &bytes, work), jobs);
         }
-        assert!(each(&[], |_: &u64| 0, |_, _| ()).is_empty());
+        assert!(each(&[], |_: &u64| 0, |_| ()).is_empty());
     }
 
     #[test]
     fn a_job_that_panics_ends_the_others_that_wait_for_its_memory() {
-        let work = |number, _: &u64| assert!(number > 0, "the first fails");
-        let panicked = catch_unwind(|| each_in(3, &[MOST_BYTES, 7, 7], |&bytes| bytes, work));
-        assert!(panicked.is_err());
+        let jobs = [MOST_BYTES, 7, 7];
+        let work = |&bytes: &u64| assert!(bytes < MOST_BYTES, "the first fails");
+        assert!(catch_unwind(|| each_in(3, &jobs, &jobs, work)).is_err());
     }
 }
