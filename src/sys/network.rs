@@ -74,8 +74,8 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
 pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
     if stream.local_addr()? == address {
-        // Where nobody listens at a port of this host from which the kernel takes those of connections, it may choose that very port, and
-        // connects the socket with itself. Without the lingering, who wants to listen there finds the port taken for a minute.
+        // Nobody listens there, and of the ports for outgoing connections the kernel has chosen this very one: the socket is connected with
+        // itself. It is reset, as the port of one that is closed stays taken for a minute.
         setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
         return Err(io::ErrorKind::ConnectionRefused.into());
     }

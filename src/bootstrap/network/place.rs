@@ -161,7 +161,7 @@ impl HostsPlace {
 
     /// Tells all ranks that rank 0 cannot join, from this process.
     pub fn refuse(&self, nranks: u32, error: Error) {
-        let Ok((_, listeners)) = listen(&self.door.addresses().0, &self.door.ports) else { return };
+        let Ok((_, _, listeners)) = listen(&self.door.addresses().0, &self.door.ports) else { return };
         let me = Who::this(this_host());
         server::refuse_on_network(
             listeners,
@@ -220,8 +220,7 @@ fn expected(
         }
         servers.remove(at);
     }
-    let (addresses, listeners) = listen(known, ports)?;
-    let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
+    let (addresses, port, listeners) = listen(known, ports)?;
     let mut meetings = ExpectedMeetings::default();
     let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;
     let expected_meetings = Arc::new(Mutex::new(meetings));
@@ -232,8 +231,9 @@ fn expected(
     Ok(ServedMeeting { addresses, port, serial })
 }
 
-/// Listens at one of these ports, at the addresses that other hosts reach and at those of this host alone. Returns the former.
-fn listen(known: &[IpAddr], ports: &RangeInclusive<u16>) -> Result<(Vec<IpAddr>, Vec<TcpListener>)> {
+/// Listens at one of these ports, at the addresses that other hosts reach and at those of this host alone. Returns the former, the port
+/// and the listeners.
+fn listen(known: &[IpAddr], ports: &RangeInclusive<u16>) -> Result<(Vec<IpAddr>, u16, Vec<TcpListener>)> {
     let addresses = interfaces::chosen(known)?;
     // For ranks of this host that were told `localhost`, or a name that leads to what Debian calls its own.
     let own: [IpAddr; 3] =
@@ -246,7 +246,7 @@ fn listen(known: &[IpAddr], ports: &RangeInclusive<u16>) -> Result<(Vec<IpAddr>,
         NetworkDoor::listen(&all, ports.clone()).map_err(|e| cannot_listen(&all, ports, &e))?;
     let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
     listeners.extend(unknown.into_iter().filter_map(|address| network::listen(address, port).ok()));
-    Ok((addresses, listeners))
+    Ok((addresses, port, listeners))
 }
 
 fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Error) -> Error {
