@@ -63,11 +63,15 @@ impl Memory {
         // SAFETY: `at` is one of the two buffers of ROOM bytes; no call is using them.
         unsafe { std::slice::from_raw_parts_mut(at as *mut u8, ROOM) }
     }
-    /// Make the call. The input is all ones in every byte; the output begins as sentinels.
-    #[allow(unsafe_code)]
+    /// Makes the call. The input is all ones in every byte; the output begins as sentinels.
     fn run(&mut self, comm: CommHandle, shape: &Shape) -> Result<()> {
         self.bytes(self.send).fill(1);
         self.bytes(self.recv).fill(SENTINEL);
+        self.call(comm, shape)
+    }
+    /// Makes the call with whatever the buffers hold: to fill them takes much longer than a small call.
+    #[allow(unsafe_code)]
+    fn call(&mut self, comm: CommHandle, shape: &Shape) -> Result<()> {
         // SAFETY: ROOM bytes serve every call of this file, and outlive it.
         let (send, recv) =
             unsafe { (Address::from_raw(self.send as *const u8), Address::from_raw(self.recv as *const u8)) };

@@ -60,15 +60,15 @@ fn every_disagreement_on_the_root_is_told_to_every_rank_by_rooted_calls_alone() 
                         let count = [3, 700, 5000][i % 3];
                         let [first, second] = [a, b].map(|root| shape(collective, count, root));
                         let mut told = Told::default();
-                        told.hear(memory.run(comm, if odd { &second } else { &first }));
+                        told.hear(memory.call(comm, if odd { &second } else { &first }));
                         for _ in 0..SOON {
-                            told.hear(memory.run(comm, &first));
+                            told.hear(memory.call(comm, &first));
                         }
                         let what = format!("{algo} {collective}, roots {a} and {b} of {n}, rank {me}");
                         assert!(told.has(&first, &second), "{what} is told `{}`", told.0);
                         // It is over then, and told once.
                         assert_eq!(told.0.matches("ranks disagree").count(), 1, "{what}: {}", told.0);
-                        memory.run(comm, &first).unwrap_or_else(|e| panic!("{what}, long after: {e}"));
+                        memory.call(comm, &first).unwrap_or_else(|e| panic!("{what}, long after: {e}"));
                     }
                     memory.all_reduce_is_right(comm, n, 100).unwrap();
                 });
@@ -88,7 +88,7 @@ fn a_loop_of_broadcasts_does_not_outlive_a_disagreement() {
                 let mut told = Told::default();
                 for call in 0..at + 2 * SOON {
                     let mine = if call == at && me == n - 1 { &odd } else { &usual };
-                    told.hear(memory.run(comm, mine));
+                    told.hear(memory.call(comm, mine));
                     if call == at + SOON {
                         assert!(told.has(&usual, &odd), "rank {me} of {n}: {}", told.0);
                     }
@@ -115,13 +115,13 @@ fn of_several_disagreements_in_a_row_each_is_told() {
                     let others: Vec<Shape> = [a, b, a].map(|root| shape(collective, 8, root)).to_vec();
                     let mut told = Told::default();
                     for (odd, other) in odd.iter().zip(&others) {
-                        told.hear(memory.run(comm, if me == b { odd } else { other }));
+                        told.hear(memory.call(comm, if me == b { odd } else { other }));
                         for _ in 0..between {
-                            told.hear(memory.run(comm, &right));
+                            told.hear(memory.call(comm, &right));
                         }
                     }
                     for _ in 0..SOON {
-                        told.hear(memory.run(comm, &right));
+                        told.hear(memory.call(comm, &right));
                     }
                     let what =
                         format!("{algo} {collective}, {a} and {b} of {n}, {between} between, rank {me}");
@@ -150,9 +150,9 @@ fn the_end_tells_what_no_call_could_tell() {
                             let mut memory = Memory::new(false);
                             let (usual, odd) = (shape(collective, 5, 0), shape(collective, 5, n - 1));
                             let mut told = Told::default();
-                            told.hear(memory.run(comm, if me == n - 1 { &odd } else { &usual }));
+                            told.hear(memory.call(comm, if me == n - 1 { &odd } else { &usual }));
                             for _ in 0..calls_after {
-                                told.hear(memory.run(comm, &usual));
+                                told.hear(memory.call(comm, &usual));
                             }
                             all_called.wait();
                             if finalize {
@@ -186,7 +186,7 @@ fn the_last_to_end_is_told_whatever_the_others_have_seen() {
                     gone.wait();
                 }
                 let mine = shape(Collective::Broadcast, 5, me as u32);
-                memory.run(comm, &mine).unwrap();
+                memory.call(comm, &mine).unwrap();
                 let ended = comm::destroy(comm);
                 if me == 0 {
                     // No other rank has made the call yet, and this one waits for none.
@@ -209,9 +209,9 @@ fn ranks_on_a_declared_machine_are_told_as_well() {
             let mut memory = Memory::new(false);
             let (usual, odd) = (shape(Collective::Broadcast, 5, 0), shape(Collective::Broadcast, 5, n - 1));
             let mut told = Told::default();
-            told.hear(memory.run(comm, if me == n - 1 { &odd } else { &usual }));
+            told.hear(memory.call(comm, if me == n - 1 { &odd } else { &usual }));
             for _ in 0..SOON {
-                told.hear(memory.run(comm, &usual));
+                told.hear(memory.call(comm, &usual));
             }
             assert!(told.has(&usual, &odd), "rank {me} of {n}: {}", told.0);
             memory.all_reduce_is_right(comm, n, 100).unwrap();
