@@ -96,13 +96,12 @@ fn timed(rank: Rank, n: u32, comm: CommHandle, collective: Collective, count: us
     comm::collective(comm, &call, None).unwrap();
     let after = comm::fabric_now(comm).unwrap();
     let of = |rank: u32, i: usize| rank * 1_000_003 + i as u32;
+    let of_all = |i: usize| (n * (n - 1) / 2).wrapping_mul(1_000_003).wrapping_add(n.wrapping_mul(i as u32));
     for (i, &word) in recv.iter().enumerate() {
         let (block, at) = (i as u32 / count.max(1) as u32, i % count.max(1));
         let expected = match collective {
-            Collective::AllReduce | Collective::Reduce => (0..n).map(|r| of(r, i)).fold(0, u32::wrapping_add),
-            Collective::ReduceScatter => {
-                (0..n).map(|r| of(r, rank as usize * count + i)).fold(0, u32::wrapping_add)
-            }
+            Collective::AllReduce | Collective::Reduce => of_all(i),
+            Collective::ReduceScatter => of_all(rank as usize * count + i),
             Collective::Broadcast => of(0, i),
             Collective::AllGather | Collective::Gather => of(block, at),
             Collective::Scatter => of(0, rank as usize * count + i),
