@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 # A guard against hanging: importing torch takes long where many processes share a core.
 GUARD = 120
 
+# Torch is imported once; each line of its input is the wait of another process.
 PROGRAM = """
+import os
 import sys
 import time
 import torch
 import torch.distributed as dist
+
+rank, folder = int(sys.argv[1]), sys.argv[2]
+for number, wait in enumerate(sys.stdin):
+    process = os.fork()
+    if process == 0:
+        break
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+else:
+    sys.exit()
+
 import penny.torch
 
-store = dist.FileStore(sys.argv[2], 2)
-dist.init_process_group("penny", store=store, rank=int(sys.argv[1]), world_size=2)
+store = dist.FileStore(f"{folder}/{number}", 2)
+dist.init_process_group("penny", store=store, rank=rank, world_size=2)
 values = torch.ones(100_000)
-if sys.argv[1] == "1":
+print(os.getpid(), flush=True)
+if rank == 1:
     time.sleep(1000)
-print("waiting", flush=True)
 try:
-    {wait}
+    exec(wait)
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
     raise
@@ -44,32 +59,51 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
-def test_a_wait_ends_with_a_keyboard_interrupt(wait: str, tmp_path) -> None:
+def line_of(rank: subprocess.Popen[str]) -> str:
+    """The next line that it prints."""
+    assert rank.stdout is not None
+    return rank.stdout.readline().rstrip()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two ranks, each of which forks for a wait."""
+    folder = str(tmp_path_factory.mktemp("stores"))
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM.format(wait=wait), str(rank), str(tmp_path / "store")],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", PROGRAM, str(rank), folder],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
         for rank in range(2)
     ]
+    yield ranks
+    for rank in ranks:
+        rank.communicate(timeout=GUARD)
+        assert rank.returncode == 0
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
+def test_a_wait_ends_with_a_keyboard_interrupt(wait: str, ranks: list[subprocess.Popen[str]]) -> None:
+    for rank in ranks:
+        assert rank.stdin is not None
+        print(wait, file=rank.stdin, flush=True)
+    waiting, other = [int(line_of(rank)) for rank in ranks]
+    guard = threading.Timer(GUARD, os.kill, (waiting, signal.SIGKILL))
+    guard.start()
     try:
-        assert ranks[0].stdout is not None
-        assert ranks[0].stdout.readline() == "waiting\n"
         time.sleep(0.5)
         begin = time.monotonic()
-        ranks[0].send_signal(signal.SIGINT)
-        assert ranks[0].stdout.readline() == "KeyboardInterrupt\n"
+        os.kill(waiting, signal.SIGINT)
+        assert line_of(ranks[0]) == "KeyboardInterrupt"
         print(f"KeyboardInterrupt {time.monotonic() - begin:.2f} s after Ctrl-C")
-        ranks[0].communicate(timeout=GUARD)
-        assert ranks[0].returncode == -signal.SIGINT
+        assert line_of(ranks[0]) == f"ended {-signal.SIGINT}"
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()
+        guard.cancel()
+        os.kill(other, signal.SIGKILL)
+        assert line_of(ranks[1]) == f"ended {-signal.SIGKILL}"
 
 
 def test_a_wait_for_rank_0_that_does_not_come_ends_with_a_keyboard_interrupt(tmp_path) -> None:
