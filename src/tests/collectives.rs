@@ -104,7 +104,8 @@ pub fn input(r: Rank, b: usize, i: usize) -> u32 {
 /// Element `i` of block `block` of rank `me`'s output.
 pub fn expected(c: Collective, n: u32, me: Rank, root: Rank, block: usize, i: usize) -> u32 {
     // Rank 0's input once for each rank, and what that of rank r has more, r times the first number of `input`.
-    let sum = |b: usize| n.wrapping_mul(input(0, b, i)).wrapping_add((n * (n - 1) / 2).wrapping_mul(1_000_003));
+    let sum =
+        |b: usize| n.wrapping_mul(input(0, b, i)).wrapping_add((n * (n - 1) / 2).wrapping_mul(1_000_003));
     match c {
         Collective::AllReduce | Collective::Reduce => sum(0),
         Collective::Broadcast => input(root, 0, i),

@@ -8,18 +8,22 @@ use crate::plan::RankView;
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
-/// The length of the i-th algorithm's vector, of which a block of each rank is a part.
-fn words(i: usize, blocks: usize) -> usize {
-    (i * STEP + STEP / 2) / 4 / blocks + i
+/// Bytes of the whole vector for which one algorithm of those to be tried is asked. With protocols they are more, so that those
+/// of large messages have some.
+fn step(network: &Network) -> usize {
+    if network.protocols.is_empty() { 16 << 10 } else { 32 << 10 }
 }
 
-/// Bytes of the whole vector for which one algorithm of those to be tried is asked.
-const STEP: usize = 32 << 10;
+/// The length of the i-th algorithm's vector, of which a block of each rank is a part.
+fn words(step: usize, i: usize, blocks: usize) -> usize {
+    (i * step + step / 2) / 4 / blocks + i
+}
 
 /// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
 fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
     let arrangement = network.arrangement(&places);
+    let step = step(network);
     let mut algo = Vec::new();
     let algorithms = collectives.iter().map(|&collective| {
         let view = RankView::flat(collective, 0, n, 0).arranged(arrangement.clone());
@@ -28,7 +32,7 @@ fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (St
         let ranges = able
             .iter()
             .enumerate()
-            .map(|(i, &m)| format!("{}-{}:{}", i * STEP, (i + 1) * STEP, algorithms::ALL[m].name));
+            .map(|(i, &m)| format!("{}-{}:{}", i * step, (i + 1) * step, algorithms::ALL[m].name));
         algo.push(format!("{}:{}", collective.name(), ranges.collect::<Vec<_>>().join(",")));
         able
     });
@@ -51,6 +55,7 @@ const DATA: [Collective; 8] = [
 fn three_ways(fabric: &str, n: u32) {
     let network = topology::open(fabric).unwrap();
     let n = n.min(network.shape.nranks());
+    let step = step(&network);
     let (algo, algorithms) = every_algorithm(&network, n, &DATA);
     let whole = |collective: Collective| match collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
@@ -61,8 +66,9 @@ fn three_ways(fabric: &str, n: u32) {
         .iter()
         .zip(&algorithms)
         .map(|(&collective, able)| {
-            let exits =
-                |(i, &algorithm)| simulated(&network, n, algorithm, collective, words(i, whole(collective)));
+            let exits = |(i, &algorithm)| {
+                simulated(&network, n, algorithm, collective, words(step, i, whole(collective)))
+            };
             able.iter().enumerate().map(exits).collect()
         })
         .collect();
@@ -75,7 +81,7 @@ fn three_ways(fabric: &str, n: u32) {
                     // Everybody enters at once, and no port is taken any more.
                     moment += 1_000_000_000_000;
                     comm::fabric_advance_to(comm, moment).unwrap();
-                    let took = timed(rank, n, comm, collective, words(i, whole(collective)));
+                    let took = timed(rank, n, comm, collective, words(step, i, whole(collective)));
                     assert_eq!(
                         took,
                         expected[c][i][rank as usize],
