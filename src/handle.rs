@@ -224,8 +224,12 @@ impl<K: Kind, S: Default, const CHUNKS: usize> Table<K, S, CHUNKS> {
     /// Takes a handle that names nothing until it is [opened](Table::open). `None`: the table is full.
     pub fn reserve(&self) -> Option<Handle<K>> {
         let handle = self.numbers.take()?;
-        let empty = || Slot { live: AtomicU64::new(0), place: S::default() };
-        self.chunks[handle.index() / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| empty())));
+        self.chunks[handle.index() / CHUNK].get_or_init(|| {
+            // Made on the heap: a chunk of communicators is larger than many a thread's stack.
+            let empty = || Slot { live: AtomicU64::new(0), place: S::default() };
+            let chunk: Vec<_> = std::iter::repeat_with(empty).take(CHUNK).collect();
+            chunk.try_into().unwrap_or_else(|_| unreachable!("a chunk has that many places"))
+        });
         Some(handle)
     }
 

@@ -29,6 +29,11 @@ fn the_library_tells_version_results_and_errors() {
 }
 
 #[test]
+fn a_thread_with_a_small_stack_makes_all_calls() {
+    holds("small_stack", &[1, 2]);
+}
+
+#[test]
 fn a_thread_that_waits_calls_its_progress_hook() {
     holds("progress", &[2, 3]);
 }
