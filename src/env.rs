@@ -224,10 +224,10 @@ fn is_slip(name: &str, meant: &str) -> bool {
     spelling::distance(name, meant) <= most
 }
 
-/// The variable's value, if it is set and not empty.
+/// The variable's value, if it is set and not empty. Bytes that are no text stand in it as U+FFFD, so that it is refused, not taken for unset.
 pub fn get(name: &'static str) -> Option<String> {
     debug_assert!(name.starts_with("PENNY_"), "only Penny's own variables are read here");
-    std::env::var(name).ok().filter(|v| !v.is_empty())
+    std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()).filter(|v| !v.is_empty())
 }
 
 /// Returns the folder of the user's caches: `XDG_CACHE_HOME`, else `.cache` in `HOME`. `None`: neither is an absolute path.

@@ -175,7 +175,8 @@ fn wrong(name: &str, text: &str, takes: &str) -> Error {
 
 fn seconds_to_ms(text: &str) -> Option<u64> {
     let seconds: f64 = text.trim().parse().ok()?;
-    (seconds >= 0.0 && seconds.is_finite()).then_some((seconds * 1000.0) as u64)
+    // Rounded up: a part of a millisecond is not 0, which is none.
+    (seconds >= 0.0 && seconds.is_finite()).then_some((seconds * 1000.0).ceil() as u64)
 }
 
 #[cfg(test)]
@@ -186,6 +187,7 @@ mod tests {
     fn a_timeout_may_have_a_fraction_but_no_sign() {
         assert_eq!(seconds_to_ms("2.5"), Some(2500));
         assert_eq!(seconds_to_ms("0"), Some(0));
+        assert_eq!(seconds_to_ms("0.0001"), Some(1), "0 would be no deadline");
         assert_eq!(seconds_to_ms("-1"), None);
         assert_eq!(seconds_to_ms("soon"), None);
     }
