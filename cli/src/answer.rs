@@ -1,5 +1,6 @@
 //! The output of a command.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -14,8 +15,16 @@ pub fn print(text: &str) -> Result<ExitCode, String> {
     }
 }
 
+/// Writes a line to standard error. Where nobody reads it (`2>&1 | head`) the command goes on: its exit code still tells.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
 /// Fails if a file cannot be written; for what is measured long before it is.
 pub fn writable(path: &Path) -> Result<(), String> {
+    if path.is_dir() {
+        return Err("is a folder; name a file".into());
+    }
     let there = fs::symlink_metadata(path);
     if there.as_ref().is_ok_and(|there| !there.is_file()) {
         // A pipe is written once, when there is something to write.

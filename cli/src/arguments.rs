@@ -3,6 +3,8 @@
 use clap::error::ErrorKind;
 use clap::{Command, Error, FromArgMatches};
 
+use crate::answer;
+
 /// Reads the arguments of this process, or ends it with what is wrong with them.
 pub fn read<T: FromArgMatches>(command: Command) -> T {
     let mut command = with_negative_numbers(command);
@@ -29,7 +31,7 @@ fn end(error: &Error) -> ! {
     if plain == text {
         error.exit();
     }
-    eprint!("{plain}");
+    answer::tell(plain.trim_end());
     std::process::exit(error.exit_code());
 }
 

@@ -10,6 +10,7 @@ mod candidates;
 mod doctor;
 mod exchange;
 mod host_profile;
+mod input;
 mod launch;
 mod link;
 mod machine;
@@ -131,7 +132,7 @@ fn main() -> ExitCode {
         Command::ShmemWorker(args) => return shmem::worker(&args),
     };
     outcome.unwrap_or_else(|sentence| {
-        eprintln!("penny: {sentence}");
+        answer::tell(format_args!("penny: {sentence}"));
         ExitCode::FAILURE
     })
 }

@@ -93,7 +93,7 @@ pub fn worker(args: &WorkerArgs) -> ExitCode {
     match (serde_json::from_str(&args.options), serde_json::from_str(&args.variant)) {
         (Ok(options), Ok(variant)) => sweep::run(args.subject, &options, &variant),
         (Err(error), _) | (_, Err(error)) => {
-            eprintln!("penny {WORKER}: {error}; it is `penny perf` that calls this");
+            answer::tell(format_args!("penny {WORKER}: {error}; it is `penny perf` that calls this"));
             ExitCode::from(2)
         }
     }

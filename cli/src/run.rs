@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::answer;
 use crate::launch::bind::Bind;
 use crate::launch::hosts::{self, HostArgs, Piped};
 use crate::launch::{self, Job, Line, Outcome, Stream};
@@ -126,7 +127,10 @@ impl PostMortem {
             // A program that succeeds has dealt with its errors itself.
             let _ = std::fs::remove_dir_all(folder);
         } else {
-            eprintln!("penny run: what each rank did last: penny doctor --post-mortem {}", folder.display());
+            answer::tell(format_args!(
+                "penny run: what each rank did last: penny doctor --post-mortem {}",
+                folder.display()
+            ));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use penny_bench::shmem::{self, Options};
 
+use crate::answer;
 use crate::launch::bind::Bind;
 use crate::launch::{self, Job};
 
@@ -47,7 +48,7 @@ pub fn worker(args: &WorkerArgs) -> ExitCode {
     match serde_json::from_str(&args.options) {
         Ok(options) => shmem::run(&options),
         Err(error) => {
-            eprintln!("penny {WORKER}: {error}; it is `penny perf shmem` that calls this");
+            answer::tell(format_args!("penny {WORKER}: {error}; it is `penny perf shmem` that calls this"));
             ExitCode::from(2)
         }
     }

@@ -1,5 +1,7 @@
 //! What the command says when it is not understood, and when it is asked.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 
 fn penny(line: &str) -> Output {
@@ -230,6 +232,21 @@ fn a_plot_has_a_line_for_every_method_and_names_it() {
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(said.contains("--plot") && said.contains(sentence), "{said}");
     }
+}
+
+#[test]
+fn a_folder_is_no_file_to_write() {
+    let said = refusal("perf all_reduce -n 2 -b 8 -e 8 --json /");
+    assert!(said.contains("--json") && said.contains("is a folder; name a file"), "{said}");
+}
+
+#[test]
+fn a_value_that_is_no_text_is_told() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+    command.args(["perf", "all_reduce", "-n", "1", "-b", "8", "-e", "8"]);
+    let refused = command.env("PENNY_TIMEOUT", OsStr::from_bytes(b"5\xff")).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("PENNY_TIMEOUT is `5\u{fffd}`"), "{said}");
 }
 
 #[test]

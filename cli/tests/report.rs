@@ -48,6 +48,7 @@ fn what_is_no_result_is_refused_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for (text, why) in [
+        ("\n", "(it is empty)"),
         ("size time", "is not what penny perf --json"),
         ("[{\"version\":1}]", "is not what penny perf --json"),
         ("{\"traceEvents\":[]}", "the trace has no messages"),

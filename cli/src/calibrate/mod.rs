@@ -144,7 +144,7 @@ fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let report = report::of(args, &table, &question, (&before, &after), &parameters, &fit)?;
     if let Some(unexplained) = &report.unexplained {
         // The answer often goes to a file, where nobody reads it at once.
-        eprintln!("penny: {file}: {unexplained}");
+        answer::tell(format_args!("penny: {file}: {unexplained}"));
     }
     answer::print(&(report.text + &text))
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
+use crate::input;
+
 /// Calls that are shown.
 const SHOWN: usize = 8;
 /// Ways of messages, from a rank to another, that are shown.
@@ -97,8 +99,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
 
 fn read(file: &Path) -> Result<Told, String> {
     const REMEDY: &str = "name the folder of which `penny run` told, or a file in it";
-    let text =
-        fs::read_to_string(file).map_err(|e| format!("--post-mortem {}: {e}; {REMEDY}", file.display()))?;
+    let text = input::text(file).map_err(|e| format!("--post-mortem {}: {e}; {REMEDY}", file.display()))?;
     let told: Told = serde_json::from_str(&text).map_err(|e| {
         let what = match e.classify() {
             serde_json::error::Category::Eof if text.trim().is_empty() => "it is empty".into(),

@@ -208,8 +208,8 @@ fn parse(text: &str) -> Result<Vec<HostRanks>, String> {
 
 /// Reads a file of hosts: one a line, as `a`, `a:2`, `a 2` or `a slots=2`; `#` begins a comment.
 fn parse_file(path: &Path) -> Result<Vec<HostRanks>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read the host file {}: {e}", path.display()))?;
+    let text =
+        crate::input::text(path).map_err(|e| format!("cannot read the host file {}: {e}", path.display()))?;
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split('#').next().unwrap_or_default().split_whitespace();

@@ -32,6 +32,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub use output::{Line, Stream};
 use ranks::{End, Ranks, SpawnError};
 
+use crate::answer;
+
 /// The most ranks; the limit protects from typing errors.
 pub const MOST_RANKS: u32 = 1024;
 
@@ -115,7 +117,7 @@ impl Outcome {
     /// Prints the sentence about a failure, and returns the exit code.
     pub fn report(&self, speaker: &str) -> ExitCode {
         if let Some(sentence) = &self.sentence {
-            eprintln!("{speaker}: {sentence}");
+            answer::tell(format_args!("{speaker}: {sentence}"));
         }
         ExitCode::from(self.code)
     }
@@ -230,9 +232,9 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
         if ctrl_c.says(now) && last_call.is_none() && ranks.any_alive() {
             let (left, seconds) = (ranks.alive(), (TIME_TO_END - TIME_TO_SAY).as_secs());
             let s = if left == 1 { "" } else { "s" };
-            eprintln!(
+            answer::tell(format_args!(
                 "penny: interrupted; {left} {noun}{s} still running, to be ended in {seconds} s, or at once by another Ctrl-C"
-            );
+            ));
         }
         if ctrl_c.is_impatient(now) && last_call.is_none() && ranks.any_alive() {
             let sentence = format!("interrupted: {} of {all} {noun}s had to be ended", ranks.alive());

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+use crate::answer;
 use crate::run;
 use crate::workload::chakra::schema::GlobalMetadata;
 use crate::workload::chakra::{json, schema};
@@ -73,7 +74,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     let outcome = run::run(args.run, vec![("PENNY_RECORD", folder.0.display().to_string())])?;
     if outcome.code != 0 {
         let code = outcome.report("penny record");
-        eprintln!("penny record: the program failed, so no workload is written");
+        answer::tell(format_args!("penny record: the program failed, so no workload is written"));
         return Ok(code);
     }
     let records = log::read(&folder.0)?;
@@ -92,11 +93,11 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
         std::fs::write(&path, bytes).map_err(|why| format!("{}: {why}", path.display()))?;
         nodes += trace.len();
     }
-    eprintln!(
+    answer::tell(format_args!(
         "penny record: {} ranks with {nodes} nodes in {prefix}.*.{ending}; price them with: penny sim --workload {prefix} --fabric \
          dgx-h100",
         traces.len()
-    );
+    ));
     Ok(outcome.report("penny record"))
 }
 

@@ -1,6 +1,5 @@
 //! What a page is made of, from the files of other commands.
 
-use std::fs;
 use std::path::Path;
 
 use penny_bench::report::Report;
@@ -8,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::timeline::Trace;
+use crate::input;
 use crate::plot::Point;
 
 /// One line of a drawing: a collective by an algorithm, at several sizes.
@@ -76,10 +76,13 @@ impl Inputs {
     /// Takes in a file.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
         let name = file.display().to_string();
-        let text = fs::read_to_string(file).map_err(|e| format!("{name}: cannot be read: {e}"))?;
+        let text = input::text(file).map_err(|e| format!("{name}: cannot be read: {e}"))?;
         let unknown = |why: String| {
             format!("{name}: is not what penny perf --json, penny sim --json or penny trace writes ({why})")
         };
+        if text.trim().is_empty() {
+            return Err(unknown("it is empty".into()));
+        }
         let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
         for value in values {
             match value.map_err(|e| unknown(e.to_string()))? {

@@ -51,6 +51,21 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// A reader that has gone: what is written to it is `BrokenPipe`.
+fn nobody() -> Stdio {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer.into()
+}
+
+#[test]
+fn a_sentence_that_nobody_reads_changes_no_exit_code() {
+    let status = launch(2, &[], "test $RANK = 1 || exit 7; sleep 9").stderr(nobody()).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    let status =
+        penny().args(["plan", "broadcast", "-n", "4", "--root", "7"]).stderr(nobody()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
 fn pids(text: &str) -> Vec<Pid> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).map(Pid::from_raw).collect()
 }

@@ -82,11 +82,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let cores = Cores::read()?;
     let host = this_host();
     if cores.len() < host.cores {
-        eprintln!(
+        answer::tell(format_args!(
             "penny calibrate host: this process is bound to {} of {} cores, and a host profile is of all: start it without taskset",
             cores.len(),
             host.cores
-        );
+        ));
     }
     let ranks = measured_ranks(&args.ranks, cores.len() as u32);
     if args.check {
@@ -95,7 +95,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let path = args.output.clone().or_else(host_profile_path).ok_or(
         "there is no folder for caches, for neither XDG_CACHE_HOME nor HOME is an absolute path; name a file with -o",
     )?;
-    eprintln!("cores: {} on {} nodes", cores.len(), cores.nodes());
+    answer::tell(format_args!("cores: {} on {} nodes", cores.len(), cores.nodes()));
     let mut numbers = probe::measure(&cores)?;
     numbers.call_ns = call_ns(&numbers, args.rounds)?;
     let model = HostModel { cores, numbers };
@@ -108,14 +108,21 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let first = comparison.profile(error, &mut agrees)?;
     for &nranks in &ranks {
         let calls = comparison.confirming(nranks, &first);
-        eprintln!("{nranks} ranks: timing {} calls again, to confirm the choices", calls.len());
+        answer::tell(format_args!(
+            "{nranks} ranks: timing {} calls again, to confirm the choices",
+            calls.len()
+        ));
         let times = time(nranks, &calls, args.rounds)?;
         comparison.confirmed(nranks, &calls, &times);
     }
     let profile = comparison.profile(error, &mut agrees)?;
     let text = file(&model, &profile, &ranks, error);
     write(&path, &text).map_err(|e| format!("{}: cannot be written: {e}", path.display()))?;
-    eprintln!("{}: {} choices differ from the built-in table", path.display(), profile.choices().len());
+    answer::tell(format_args!(
+        "{}: {} choices differ from the built-in table",
+        path.display(),
+        profile.choices().len()
+    ));
     answer::print(&text)
 }
 
@@ -153,14 +160,17 @@ fn compare(model: &HostModel, measured: &[u32], rounds: u32, until: Instant) -> 
     for &nranks in measured {
         comparison.price(model, nranks, true)?;
         let calls = comparison.calls(nranks);
-        eprintln!("{nranks} ranks: timing {} calls, each with the table and its rivals", calls.len());
+        answer::tell(format_args!(
+            "{nranks} ranks: timing {} calls, each with the table and its rivals",
+            calls.len()
+        ));
         let mut parts = calls.chunks(timed::CALLS_A_LAUNCH);
         while let Some(part) = parts.next() {
             if Instant::now() >= until {
                 let left = parts.map(<[_]>::len).sum::<usize>() + part.len();
-                eprintln!(
+                answer::tell(format_args!(
                     "{nranks} ranks: no time for {left} calls, which keep the table; is the machine busy? (--seconds)"
-                );
+                ));
                 break;
             }
             let times = timed::times(nranks, part, rounds, "none")?;

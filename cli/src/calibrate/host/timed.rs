@@ -8,6 +8,7 @@ use penny::{Collective, Communicator, Op, SharedVec, UniqueId};
 use serde::{Deserialize, Serialize};
 
 use super::price::block_bytes;
+use crate::answer;
 use crate::launch::bind::Bind;
 use crate::launch::{self, Job, Line, Stream};
 
@@ -81,7 +82,7 @@ pub fn worker(args: &WorkerArgs) -> ExitCode {
     match calls.and_then(|calls| measure(&calls, args.rounds)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("penny {WORKER}: {sentence}");
+            answer::tell(format_args!("penny {WORKER}: {sentence}"));
             ExitCode::FAILURE
         }
     }
