@@ -176,7 +176,10 @@ impl Record {
             self.line(&format!("{{\"several\":{}}}", self.pid));
             return None;
         }
-        self.line(&format!("{{\"comm\":{number},\"pids\":{pids:?}}}"));
+        // Ranks may use two communicators of the same ranks in unlike order, in threads or on streams. On other hosts a segment is another.
+        let identity = if transport.has_far() { None } else { transport.control().identity() };
+        let identity = identity.map(|identity| format!(",\"identity\":{identity:?}")).unwrap_or_default();
+        self.line(&format!("{{\"comm\":{number},\"pids\":{pids:?}{identity}}}"));
         Some(number)
     }
 

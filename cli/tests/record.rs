@@ -90,6 +90,24 @@ fn the_calls_of_four_ranks_become_a_workload_in_both_forms() {
     );
 }
 
+#[test]
+fn communicators_of_the_same_ranks_are_told_apart_whichever_is_used_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compiler::program(&root().join("cli/tests/fixtures/recorded_twins.c"), &program);
+    let recorded = penny(&["record", "-o", "step", "-n", "2", "./program"], folder.path());
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let priced =
+        penny(&["sim", "--workload", "step", "--fabric", "dgx-h100", "--json", "--calls"], folder.path());
+    assert!(priced.status.success(), "{}", text(&priced.stderr));
+    let mut blocks: Vec<_> = text(&priced.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["block_bytes"].as_u64())
+        .collect();
+    blocks.sort();
+    assert_eq!(blocks, [64, 128, 4096]);
+}
+
 /// Two nodes of two mailboxes: unlike links, a launch that puts do not pay, messages that threads get in turn.
 const MACHINE: &str = "name = \"m\"\nslice = \"0\"\nlaunch = \"3us\"\n[mailbox]\nthreads = 16\ncores = 2\ncycle = \"4.762ns\"\n\
                        [class.w]\nbw = \"7GB/s\"\nlat = \"411ns\"\npost = \"90ns\"\n[class.n]\nbw = \"3GB/s\"\nlat = \"1.7us\"\n\

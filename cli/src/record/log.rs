@@ -12,6 +12,8 @@ pub struct ProcessRecord {
     /// The PIDs of each communicator's ranks, and the communicators in the order of their first use.
     pub comms: HashMap<u64, Vec<u32>>,
     pub order: Vec<u64>,
+    /// What a communicator has in common with no other on its ranks that is used at the same time.
+    pub identities: HashMap<u64, [u64; 3]>,
     /// By begin.
     pub calls: Vec<RecordedCall>,
     /// Operators, by time.
@@ -142,7 +144,7 @@ pub struct WorkLine {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Comm { comm: u64, pids: Vec<u32> },
+    Comm { comm: u64, pids: Vec<u32>, identity: Option<[u64; 3]> },
     Call(RecordedCall),
     Several { several: u32 },
 }
@@ -170,8 +172,9 @@ fn process(pid: u32, text: &str) -> Result<ProcessRecord, String> {
     let mut record = ProcessRecord { pid, ..ProcessRecord::default() };
     for (number, line) in (1..).zip(text.lines()) {
         match serde_json::from_str(line) {
-            Ok(Line::Comm { comm, pids }) => {
+            Ok(Line::Comm { comm, pids, identity }) => {
                 record.order.push(comm);
+                record.identities.extend(identity.map(|identity| (comm, identity)));
                 record.comms.insert(comm, pids);
             }
             Ok(Line::Call(call)) => record.calls.push(call),

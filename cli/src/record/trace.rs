@@ -26,8 +26,11 @@ pub fn traces(records: &[ProcessRecord], time: GapTime) -> Result<Vec<Vec<TraceN
     let of_pid: HashMap<u32, u32> = ranks.iter().zip(0..).map(|(record, rank)| (record.pid, rank)).collect();
     let mut keys: Vec<HashMap<u64, GroupKey>> = Vec::new();
     let mut names: BTreeMap<GroupKey, String> = BTreeMap::new();
+    // Of communicators with the same ranks, in the order of the first of these ranks.
+    let mut numbers: HashMap<_, usize> = HashMap::new();
+    let mut unused: HashMap<Vec<u32>, usize> = HashMap::new();
     for record in &ranks {
-        let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        let mut known: HashMap<_, usize> = HashMap::new();
         let mut of_comm = HashMap::new();
         for comm in &record.order {
             let members = record.comms[comm].iter().map(|pid| {
@@ -36,9 +39,16 @@ pub fn traces(records: &[ProcessRecord], time: GapTime) -> Result<Vec<Vec<TraceN
                 })
             });
             let members = members.collect::<Result<Vec<u32>, _>>()?;
-            let number = known.entry(members.clone()).and_modify(|number| *number += 1).or_insert(0);
-            names.insert((members.clone(), *number), String::new());
-            of_comm.insert(*comm, (members, *number));
+            // One that all ranks have left may have lent its identity to a later one.
+            let identity = record.identities.get(comm).copied();
+            let again = known.entry((members.clone(), identity)).and_modify(|again| *again += 1).or_insert(0);
+            let number = *numbers.entry((members.clone(), identity, *again)).or_insert_with(|| {
+                let unused = unused.entry(members.clone()).or_default();
+                *unused += 1;
+                *unused - 1
+            });
+            names.insert((members.clone(), number), String::new());
+            of_comm.insert(*comm, (members, number));
         }
         keys.push(of_comm);
     }

@@ -1,6 +1,6 @@
 //! The file in which a communicator and all that descend from it have their segments.
 
-use super::{Header, Layout};
+use super::{Control, Header, Layout};
 use crate::error::{Error, Result};
 use crate::memory::segment::Segment;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -100,6 +100,14 @@ impl FamilyFile {
     fn give_back(&self, before: u64, bytes: usize) {
         let (end, order) = (before.wrapping_add(bytes as u64), Ordering::Relaxed);
         let _ = self.given().compare_exchange(end, before, order, order);
+    }
+}
+
+impl Control {
+    /// Returns the device and number of the file, and where the segment begins in it: the same for all ranks that map it. A segment that all
+    /// ranks have left may lend them to a later one. `None`: the system does not tell.
+    pub fn identity(&self) -> Option<[u64; 3]> {
+        self.file.number.map(|(device, number)| [device, number, self.at as u64])
     }
 }
 
