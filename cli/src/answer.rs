@@ -8,10 +8,32 @@ use std::process::ExitCode;
 
 /// Writes text to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<ExitCode, String> {
+    write(text.as_bytes()).map(|()| ExitCode::SUCCESS)
+}
+
+fn write(bytes: &[u8]) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-        _ => Ok(ExitCode::SUCCESS),
+        _ => Ok(()),
+    }
+}
+
+/// Text that a command passes on to standard output as it comes, and goes on where it cannot.
+#[derive(Debug, Default)]
+pub struct PassedOn(Option<String>);
+
+impl PassedOn {
+    /// Writes a piece.
+    pub fn write(&mut self, bytes: &[u8]) {
+        if let Err(why) = write(bytes) {
+            self.0.get_or_insert(why);
+        }
+    }
+
+    /// Fails if a piece was lost.
+    pub fn end(self) -> Result<(), String> {
+        self.0.map_or(Ok(()), Err)
     }
 }
 

@@ -13,7 +13,7 @@ use penny_bench::report::{LINE, Report};
 use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
-use crate::answer;
+use crate::answer::{self, PassedOn};
 use crate::launch::bind::{self, Bind};
 use crate::launch::hosts::{HostArgs, HostRanks, Piped};
 use crate::launch::{self, Job, Line, Stream, Work};
@@ -115,13 +115,14 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     }
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();
+    let mut out = PassedOn::default();
     for variant in variants {
         let name = variant.algorithm.as_deref().unwrap_or("auto");
         progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
         let mut show = |line: Line| match line.text.strip_prefix(LINE.as_bytes()) {
             // The table is kept even if its results are wrong.
             Some(report) => reports.extend(serde_json::from_slice::<Report>(report)),
-            None => show(line, &progress),
+            None => show(line, &progress, &mut out),
         };
         let outcome = launch::run_work(work(&args, hosts.as_deref(), ranks, &variant)?, Some(&mut show));
         if outcome.code != 0 {
@@ -132,7 +133,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     }
     progress.finish_and_clear();
     write_reports(&args, ranks, &reports)?;
-    Ok(ExitCode::SUCCESS)
+    out.end().map(|()| ExitCode::SUCCESS)
 }
 
 /// One variant for each algorithm and kind of buffers.
@@ -180,14 +181,14 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
 }
 
 /// Prints a line of a rank above the progress bar.
-fn show(line: Line, progress: &ProgressBar) {
+fn show(line: Line, progress: &ProgressBar, out: &mut PassedOn) {
     let text = [line.text, b"\n"].concat();
     progress.suspend(|| {
         // A reader that has gone away does not stop the measurement.
-        let _ = match line.stream {
-            Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),
-            Stream::Err => std::io::stderr().write_all(&text),
-        };
+        match line.stream {
+            Stream::Out => out.write(&text),
+            Stream::Err => drop(std::io::stderr().write_all(&text)),
+        }
     });
     if line.stream == Stream::Out && !line.text.starts_with(b"#") {
         progress.inc(1);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::answer;
+use crate::answer::{self, PassedOn};
 use crate::launch::bind::Bind;
 use crate::launch::hosts::{self, HostArgs, Piped};
 use crate::launch::{self, Job, Line, Outcome, Stream};
@@ -165,13 +165,20 @@ pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, Str
 
 /// Runs a job, whose output is passed on line by line with each line's rank before it if `tag`.
 fn launched(tag: bool, run: impl FnOnce(Option<&mut dyn FnMut(Line)>) -> Outcome) -> Outcome {
-    let mut tagged = |line: Line| {
+    if !tag {
+        return run(None);
+    }
+    let mut out = PassedOn::default();
+    let outcome = run(Some(&mut |line: Line| {
         // Each line is one write, so lines of different ranks never mix. A closed pipe is ignored.
         let text = [format!("[{}] ", line.rank).as_bytes(), line.text, b"\n"].concat();
-        let _ = match line.stream {
-            Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),
-            Stream::Err => std::io::stderr().write_all(&text),
-        };
-    };
-    if tag { run(Some(&mut tagged)) } else { run(None) }
+        match line.stream {
+            Stream::Out => out.write(&text),
+            Stream::Err => drop(std::io::stderr().write_all(&text)),
+        }
+    }));
+    match out.end() {
+        Err(sentence) if outcome.code == 0 => Outcome { code: 1, sentence: Some(sentence) },
+        _ => outcome,
+    }
 }

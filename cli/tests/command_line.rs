@@ -241,6 +241,17 @@ fn a_folder_is_no_file_to_write() {
 }
 
 #[test]
+fn lines_that_a_full_disk_loses_are_told() {
+    for line in ["perf all_reduce -n 2 -b 8 -e 8", "run -n 2 --tag echo lost"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let lost = command.args(line.split_whitespace()).stdout(full).output().unwrap();
+        let said = String::from_utf8(lost.stderr).unwrap();
+        assert!(lost.status.code() == Some(1) && said.contains("cannot write: No space"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_value_that_is_no_text_is_told() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
     command.args(["perf", "all_reduce", "-n", "1", "-b", "8", "-e", "8"]);
