@@ -235,6 +235,13 @@ fn a_plot_has_a_line_for_every_method_and_names_it() {
 }
 
 #[test]
+fn the_ways_of_a_large_machine_are_those_of_its_first_places() {
+    let text = answer("topo show dgx-h100:nodes=32");
+    assert!(text.contains("\n127  ") && !text.contains("\n128  "));
+    assert!(text.contains("\nthe ways between the first 128 of 256 places\n"));
+}
+
+#[test]
 fn a_folder_is_no_file_to_write() {
     let said = refusal("perf all_reduce -n 2 -b 8 -e 8 --json /");
     assert!(said.contains("--json") && said.contains("is a folder; name a file"), "{said}");

@@ -3,16 +3,18 @@
 use super::Network;
 use crate::types::Rank;
 
-/// A row and a column a place; a cell names the kinds of ports on the way of lane 0, and how many hops are of a kind.
+/// Most places that have a row and a column: the table grows with their square.
+const MOST: u32 = 128;
+
+/// A row and a column a place, of the first places where there are many; a cell names the kinds of ports on the way of lane 0, and how many hops are of a kind.
 ///
 /// ```text
 ///           0       1       8       9
 ///     0     X    NV18    LEAF  LEAF+SPINE
 /// ```
-///
-/// The square of the places: for machines that fit a screen.
 pub fn matrix(network: &Network) -> String {
-    let places = network.shape.nranks();
+    let all = network.shape.nranks();
+    let places = all.min(MOST);
     let cells: Vec<Vec<String>> =
         (0..places).map(|a| (0..places).map(|b| cell(network, a, b)).collect()).collect();
     let width = |column: usize| {
@@ -30,7 +32,11 @@ pub fn matrix(network: &Network) -> String {
             text += &format!("  {cell:>width$}");
         }
     }
-    text + "\n"
+    text += "\n";
+    if places < all {
+        text += &format!("the ways between the first {places} of {all} places\n");
+    }
+    text
 }
 
 fn cell(network: &Network, from: Rank, to: Rank) -> String {
