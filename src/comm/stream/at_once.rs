@@ -12,6 +12,7 @@
 //! From its begin to its end or its place in the queue such a call keeps the stream's queue locked, and has the first turn of its
 //! communicator: what other threads queue comes behind it.
 
+use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, StreamQueue, Tasks};
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
@@ -34,12 +35,11 @@ use std::sync::Arc;
 
 /// The largest vector in bytes: a larger one takes longer than queuing it.
 const MOST: u64 = 16 << 10;
-/// The same where the stream's worker rests, because the program waits for what it queues.
-const MOST_FOR_A_WAITER: u64 = 64 << 10;
 /// Polls of a call before it is queued. Each looks for as long as a hand-off between two cores takes.
 const POLLS: usize = 8;
-/// One poll more for each of these bytes.
+/// One poll more for each of these bytes, and the most of them: peers copy and fold meanwhile.
 const BYTES_A_POLL: usize = 256;
+const MOST_POLLS: usize = 512;
 /// The most calls of a group that are made at its end.
 const MOST_OF_GROUP: usize = 16;
 /// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in the time of two
@@ -73,11 +73,14 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         let mut left = poll(c, call, under_way, stream);
         // Peers that need this core come no sooner.
         let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
-        let polls = if is_worth_it { POLLS + call.bytes() / BYTES_A_POLL } else { 0 };
-        // BOUND: `POLLS` and the bytes of a block, which are no more than those of the vector.
+        let polls = if is_worth_it { POLLS + polls_of(call.bytes(), stream) } else { 0 };
+        // BOUND: `POLLS` and `MOST_POLLS`.
         for _ in 0..polls {
             let Some(under_way) = left.take() else { break };
             left = poll(c, call, under_way, stream);
+        }
+        if is_worth_it {
+            note(call.bytes(), stream, left.is_none());
         }
         Some(left)
     });
@@ -91,23 +94,50 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     }
 }
 
-/// Goes on with the small calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
+/// Returns how often a call of these bytes is polled for longer than a small one: about as long as its copies take.
+fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
+    let is_in_vain = bytes as u64 > MOST && !stream.help.is_worth_polls();
+    if is_in_vain { 0 } else { (bytes / BYTES_A_POLL).min(MOST_POLLS) }
+}
+
+/// Notes whether the peers of a large call were in time.
+fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
+    if bytes as u64 > MOST {
+        stream.help.note_peers(in_time);
+    }
+}
+
+/// Returns how often what is queued on streams is gone on with before a call that may be made at once. `None`: there are large calls that
+/// are left to them.
+fn polls_before<'s>(mut streams: impl Iterator<Item = &'s StreamQueue>, polls: usize) -> Option<usize> {
+    streams.try_fold(polls, |polls, stream| match stream.help.is_heavy() {
+        false => Some(polls),
+        true => stream.help.may_catch_up().then_some(MOST_POLLS),
+    })
+}
+
+/// Goes on with the calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
 /// only, however soon the peers come, until the program waits. `None`: not all of it is over.
 pub(super) fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
     // A forked child leaves its parent's calls alone.
     if stream.generation != fork::generation() {
         return None;
     }
-    // BOUND: `POLLS`.
-    for polls in 0..POLLS {
-        if stream.help.is_heavy() {
-            return None;
-        }
+    // BOUND: `POLLS`, or `MOST_POLLS`.
+    for polls in 0..polls_before(std::iter::once(stream), POLLS)? {
         match stream.catch_up(POLLS as u64) {
             Driven::Idle => return Some(()),
             Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
             _ => return None,
         }
+    }
+    came_late(stream)
+}
+
+/// Notes that the peers of a large call that is queued come late.
+fn came_late(stream: &StreamQueue) -> Option<()> {
+    if stream.help.is_heavy() {
+        stream.help.note_peers(false);
     }
     None
 }
@@ -117,12 +147,16 @@ fn catch_up_together(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> 
     if is_core_needed(calls) {
         return None;
     }
-    // BOUND: `ROUNDS` and the streams.
-    for _ in 0..ROUNDS + 2 * streams.len() {
+    let queues = || streams.iter().flatten().map(|stream| &**stream);
+    if queues().any(|stream| stream.help.is_heavy()) && !are_on_all_cores(calls) {
+        return None;
+    }
+    // BOUND: `ROUNDS` and the streams, or `MOST_POLLS`.
+    for _ in 0..polls_before(queues(), ROUNDS + 2 * streams.len())? {
         let mut are_idle = true;
         for stream in streams {
             let stream = stream.as_ref()?;
-            if stream.generation != fork::generation() || stream.help.is_heavy() {
+            if stream.generation != fork::generation() {
                 return None;
             }
             match stream.catch_up(POLLS as u64) {
@@ -135,7 +169,7 @@ fn catch_up_together(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> 
             return Some(());
         }
     }
-    None
+    streams.iter().flatten().find_map(|stream| came_late(stream))
 }
 
 /// Tells whether a rank that none of these calls is of needs this core: polling for it keeps it from coming.
@@ -187,28 +221,35 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
         calls.clear();
         return;
     }
-    let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
+    let most = most_of_group(calls, &streams[..calls.len()]);
     let mut left: [Option<UnderWay>; N] = std::array::from_fn(|i| {
         let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
         registry::enter_if_free(*comm, |c| begin(c, call, most, true))
     });
     let is_begun = left.each_ref().map(Option::is_some);
-    // BOUND: where the ranks are all here, each round takes each of them one step further.
-    for _ in 0..ROUNDS + 2 * calls.len() {
-        for (i, (call, _)) in calls.iter().enumerate() {
-            if let (Queued::Collective(comm, call), Some(stream)) = (call, &streams[i])
-                && let Some(under_way) = left[i].take()
-            {
-                let poll = |c: &mut CommCore| Ok(poll(c, call, under_way, stream));
-                left[i] = registry::resume(*comm, poll).unwrap_or_else(|error| {
-                    stream.failures.add(&error);
-                    None
-                });
+    let mut poll_all = |rounds| {
+        (0..rounds).any(|_| {
+            for (i, (call, _)) in calls.iter().enumerate() {
+                if let (Queued::Collective(comm, call), Some(stream)) = (call, &streams[i])
+                    && let Some(under_way) = left[i].take()
+                {
+                    let poll = |c: &mut CommCore| Ok(poll(c, call, under_way, stream));
+                    left[i] = registry::resume(*comm, poll).unwrap_or_else(|error| {
+                        stream.failures.add(&error);
+                        None
+                    });
+                }
             }
-        }
-        if left.iter().all(Option::is_none) {
-            break;
-        }
+            left.iter().all(Option::is_none)
+        })
+    };
+    // BOUND: where the ranks are all here, each round takes each of them one step further; and `MOST_POLLS`.
+    if !poll_all(ROUNDS + 2 * calls.len())
+        && let Some(stream) = &streams[0]
+        && !is_core_needed(calls)
+    {
+        let bytes = calls.iter().map(|(call, _)| call.bytes()).max().unwrap_or(0);
+        note(bytes, stream, poll_all(polls_of(bytes, stream)));
     }
     for (i, (call, _)) in calls.iter().enumerate() {
         if let (Queued::Collective(comm, call), Some(stream)) = (call, &streams[i])
@@ -219,6 +260,23 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     }
     let mut begun = is_begun.iter();
     calls.retain(|_| begun.next() != Some(&true));
+}
+
+/// Returns the bytes of the largest vector of a group that is made at its end.
+fn most_of_group(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> u64 {
+    let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
+    let is_larger = calls.iter().any(|(call, _)| call.bytes() as u64 > most);
+    let rest = || streams.iter().flatten().all(|stream| stream.help.worker_rests());
+    if is_larger && rest() && are_on_all_cores(calls) { MOST_FOR_A_WAITER } else { most }
+}
+
+/// Tells whether threads that have as many ranks as this group keep all cores busy: no further one could help with large calls.
+fn are_on_all_cores(calls: &[Placed]) -> bool {
+    calls.iter().all(|(call, _)| {
+        registry::shared(call.comm()).is_ok_and(|comm| {
+            comm.transport.cores_here() as usize * calls.len() <= comm.transport.nranks() as usize
+        })
+    })
 }
 
 /// Returns the collectives among calls.

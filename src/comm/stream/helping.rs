@@ -21,12 +21,19 @@ use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::{clock, cpu};
 use std::thread::Thread;
 
+/// The largest vector in bytes that a thread makes where it queues it while the stream's worker rests, because the program waits for what it
+/// queues: about 20 us.
+pub(super) const MOST_FOR_A_WAITER: u64 = 512 << 10;
 /// A helper leaves when nothing has been over for so long.
 const PATIENCE_NS: u64 = 500_000;
 /// Looks in vain between two times that a helper looks at other streams and the clock.
 const LOOKS: u32 = 16;
 /// Looks in vain before a helper yields at each further one.
 const LOOKS_BEFORE_YIELD: u32 = 64;
+
+/// Large calls in a row whose peers came late, after which the next are not polled for at once, but each of this many.
+const LATE: u32 = 4;
+const TRIED: u32 = 16;
 
 /// Helpers at work in this process.
 static HELPERS: PerFork<AtomicU32> = PerFork::new([const { AtomicU32::new(0) }; KEPT]);
@@ -36,6 +43,8 @@ static HELPERS: PerFork<AtomicU32> = PerFork::new([const { AtomicU32::new(0) }; 
 pub(super) struct StreamHelp {
     /// Large calls that are queued.
     heavy: AtomicU32,
+    /// Those among them that no thread makes at once.
+    vast: AtomicU32,
     /// Threads that may be at work on them.
     threads: AtomicU32,
     /// The thread that waited for the stream last; 0: none has.
@@ -46,6 +55,8 @@ pub(super) struct StreamHelp {
     called: AtomicBool,
     /// Its worker goes on with it, and other threads need not.
     there: AtomicBool,
+    /// Large calls in a row whose peers came late.
+    late: AtomicU32,
 }
 
 impl StreamHelp {
@@ -54,6 +65,7 @@ impl StreamHelp {
         if let Some(threads) = heavy(task) {
             self.threads.store(threads, Ordering::Relaxed);
             self.heavy.fetch_add(1, Ordering::Relaxed);
+            self.vast.fetch_add(is_vast(task) as u32, Ordering::Relaxed);
         }
     }
 
@@ -61,6 +73,7 @@ impl StreamHelp {
     pub fn done(&self, task: &StreamTask) {
         if heavy(task).is_some() {
             self.heavy.fetch_sub(1, Ordering::Relaxed);
+            self.vast.fetch_sub(is_vast(task) as u32, Ordering::Relaxed);
         }
     }
 
@@ -104,6 +117,32 @@ impl StreamHelp {
         self.can_come.load(Ordering::Relaxed)
     }
 
+    /// Tells whether to poll for the peers of a large call that is queued: they came in time lately, or are tried again.
+    pub fn is_worth_polls(&self) -> bool {
+        let late = self.late.load(Ordering::Relaxed);
+        late < LATE || late.is_multiple_of(TRIED)
+    }
+
+    /// Notes whether the peers of a large call were in time.
+    pub fn note_peers(&self, in_time: bool) {
+        let late = self.late.load(Ordering::Relaxed);
+        let now = if in_time { 0 } else { late.wrapping_add(1) };
+        if now != late {
+            self.late.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whether a thread that is about to queue another call goes on with the large ones first: nobody else does, they are not too
+    /// large for it, and their peers came in time lately.
+    pub fn may_catch_up(&self) -> bool {
+        let is_vast = self.vast.load(Ordering::Relaxed) > 0;
+        let may = !is_vast && self.worker_rests() && self.is_worth_polls();
+        if !may {
+            self.note_peers(false);
+        }
+        may
+    }
+
     /// Was its worker called?
     pub fn is_called(&self) -> bool {
         self.called.load(Ordering::Relaxed)
@@ -120,6 +159,10 @@ fn heavy(task: &StreamTask) -> Option<u32> {
         StreamTask::Calls(calls) => calls.threads_for_heavy(),
         _ => None,
     }
+}
+
+fn is_vast(task: &StreamTask) -> bool {
+    matches!(task, StreamTask::Calls(calls) if calls.bytes() as u64 > MOST_FOR_A_WAITER)
 }
 
 /// Goes on with a stream whose worker was called, and with others where that waits. Returns how far it came.
@@ -158,4 +201,38 @@ pub(super) fn help(stream: &StreamQueue) -> Driven {
     stream.help.called.store(false, Ordering::Relaxed);
     HELPERS.own().fetch_sub(1, Ordering::Relaxed);
     driven
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_calls_whose_peers_come_late_are_left_to_the_stream_but_for_each_sixteenth() {
+        let help = StreamHelp::default();
+        assert!(!help.may_catch_up(), "its worker is at it");
+        help.can_come(true);
+        help.note_peers(true);
+        for _ in 0..LATE {
+            assert!(help.may_catch_up());
+            help.note_peers(false);
+        }
+        let tried: Vec<_> = (LATE..3 * TRIED + 1)
+            .filter(|_| {
+                let is_tried = help.may_catch_up();
+                if is_tried {
+                    help.note_peers(false);
+                }
+                is_tried
+            })
+            .collect();
+        assert_eq!(tried, [TRIED, 2 * TRIED, 3 * TRIED]);
+        assert!(!help.is_worth_polls());
+        help.vast.store(1, Ordering::Relaxed);
+        help.note_peers(true);
+        assert!(!help.may_catch_up(), "it would take long");
+        help.vast.store(0, Ordering::Relaxed);
+        help.note_peers(true);
+        assert!(help.may_catch_up());
+    }
 }

@@ -79,8 +79,8 @@ pub(super) struct Calls {
     timed: Timed,
     /// What the thread knew that queued them: they begin no earlier.
     queued: Moment,
-    /// They move much ([`helping`](super::helping)).
-    is_heavy: bool,
+    /// As in [`Calls::bytes`].
+    bytes: usize,
 }
 
 enum Work {
@@ -164,27 +164,32 @@ impl Calls {
         timed: Timed,
     ) -> Calls {
         let is_timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
-        let is_heavy = batch.bytes() >= HEAVY;
+        let bytes = batch.bytes();
         let (name, work, queued) = (batch.name(), Work::Batch(batch), program_time::queue());
-        Calls { name, work, turns, others, over, is_timed, timed, queued, is_heavy }
+        Calls { name, work, turns, others, over, is_timed, timed, queued, bytes }
     }
 
     /// A collective that has begun.
     pub fn under_way(batch: PolledBatch, call: &Call<'_>, turn: u64, comm: Arc<CommShared>) -> Calls {
-        let is_heavy = call.bytes() >= HEAVY;
-        Calls { is_heavy, ..Calls::begun(call.collective.name(), batch, vec![(turn, comm)]) }
+        Calls { bytes: call.bytes(), ..Calls::begun(call.collective.name(), batch, vec![(turn, comm)]) }
     }
 
     /// Small calls on no declared machine, whose turns have come.
     pub fn begun(name: &'static str, batch: PolledBatch, turns: Vec<(u64, Arc<CommShared>)>) -> Calls {
         let (work, others) = (Work::UnderWay(batch), Vec::new());
         let (timed, queued) = (Timed::default(), Moment::default());
-        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, is_heavy: false }
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, bytes: 0 }
+    }
+
+    /// Returns the bytes of the longest block; 0 of small calls that have begun.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Tells how many threads of this process may be at work on its communicator's ranks; `None`: the calls are small.
     pub fn threads_for_heavy(&self) -> Option<u32> {
-        let (_, comm) = self.turns.first().filter(|_| self.is_heavy)?;
+        // They move much ([`helping`](super::helping)).
+        let (_, comm) = self.turns.first().filter(|_| self.bytes >= HEAVY)?;
         Some(comm.transport.cores_here())
     }
 
