@@ -12,7 +12,7 @@ const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#ccc;--soft:#f3f4f6;--best:#0a7a3c;--note:#666}
 @media(prefers-color-scheme:dark){:root{--line:#444;--soft:#22252a;--best:#5ad08c;--note:#aaa}
  figure svg{filter:invert(.92) hue-rotate(180deg)}}
-body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.45 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem;overflow-wrap:break-word}
 h1{font-size:1.5rem;margin:0}h2{margin:2.2rem 0 .4rem;border-bottom:1px solid var(--line)}
 figure{margin:1rem 0;overflow-x:auto}figure svg{display:block;max-width:100%;height:auto;min-width:640px}
 .table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13.5px}
