@@ -1,6 +1,6 @@
 //! A rank dies or gives up between its call and the communicator: all others are told at once, by name.
 
-use crate::ranks::{PLAIN, Rank, Said, Setting, acts, now_ns, random, start, start_one, times, turn};
+use crate::ranks::{PLAIN, Rank, Said, Setting, acts, now_ns, random, start, start_one, times, trials, turn};
 use std::time::Duration;
 
 const SYSTEM: i32 = 2;
@@ -73,12 +73,12 @@ fn absentees(sentence: &str) -> Vec<u32> {
 
 fn kill_many(what: &str, endings: &[&str]) {
     let _turn = turn();
-    for trial in 0..times(24, 200) {
+    trials(times(24, 200), |trial| {
         let mut endings = endings.to_vec();
         let turn = trial as usize % endings.len();
         endings.rotate_left(turn);
         kill_one(what, trial % 4, &endings);
-    }
+    });
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_rank_without_descriptors_is_named_to_all_at_once() {
 
 #[test]
 fn a_rank_that_never_comes_is_told_as_missing_by_all() {
-    for trial in 0..times(12, 60) {
+    trials(times(12, 60), |trial| {
         let begun = now_ns();
         let job = format!("{begun:032x}");
         let id = penny::internals::comm::unique_id().unwrap();
@@ -199,5 +199,5 @@ fn a_rank_that_never_comes_is_told_as_missing_by_all() {
             let told = said.sentence.contains("rank 2 of 4 has not come");
             assert!(told, "{act}: {} {}", said.code, said.sentence);
         }
-    }
+    });
 }

@@ -1,11 +1,11 @@
 //! Ranks on a declared machine, whose clock is everybody's: one is killed, and the clock must not die with it.
 
 use crate::deaths::still_there;
-use crate::ranks::{Rank, Setting, acts, leftovers, random, start, times, turn};
+use crate::ranks::{Rank, Setting, acts, leftovers, random, start, times, trials, turn};
 use nix::sys::signal::Signal;
 use penny::internals::fabric::live::clock_segment::ClockSegment;
 use std::fs::File;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const REMOTE: i32 = 6;
@@ -134,12 +134,12 @@ fn stop(ranks: &[Rank], victim: u32) -> bool {
 #[test]
 fn whichever_rank_is_stopped_the_others_come_to_their_deadline_and_name_it() {
     let _turn = turn();
-    let mut hits = 0;
-    for trial in 0..times(12, 100) {
+    let hits = AtomicU32::new(0);
+    trials(times(12, 100), |trial| {
         let victim = trial % RANKS;
         let what = ["all_reduce", "transfer", "barrier"][trial as usize / 4 % 3];
         let mut ranks = going(what, 64, "2", None);
-        hits += u32::from(stop(&ranks, victim));
+        hits.fetch_add(stop(&ranks, victim).into(), Ordering::Relaxed);
         let named = format!("rank {victim} (pid {}, stopped by a signal", ranks[victim as usize].pid());
         for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
             let said = rank.failed();
@@ -150,19 +150,19 @@ fn whichever_rank_is_stopped_the_others_come_to_their_deadline_and_name_it() {
             let _ = rank.try_next();
             assert_eq!(rank.end(), None, "rank {r}");
         }
-    }
-    println!("stopped_while_it_ran_the_engine {hits} - PASS");
+    });
+    println!("stopped_while_it_ran_the_engine {} - PASS", hits.into_inner());
 }
 
 #[test]
 fn an_abort_ends_calls_while_the_rank_that_runs_the_engine_is_stopped() {
     let _turn = turn();
-    let mut hits = 0;
-    for trial in 0..times(8, 60) {
+    let hits = AtomicU32::new(0);
+    trials(times(8, 60), |trial| {
         let victim = trial % RANKS;
         let by = (victim + 1) % RANKS;
         let mut ranks = going(["all_reduce", "transfer"][trial as usize / 4 % 2], 64, "40", Some(by));
-        hits += u32::from(stop(&ranks, victim));
+        hits.fetch_add(stop(&ranks, victim).into(), Ordering::Relaxed);
         for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
             let said = rank.failed();
             assert_eq!(said.code, REMOTE, "rank {r}: {}", said.sentence);
@@ -171,6 +171,6 @@ fn an_abort_ends_calls_while_the_rank_that_runs_the_engine_is_stopped() {
             let _ = rank.try_next();
             assert_eq!(rank.end(), None, "rank {r}");
         }
-    }
-    println!("aborted_while_the_engine_was_stopped {hits} - PASS");
+    });
+    println!("aborted_while_the_engine_was_stopped {} - PASS", hits.into_inner());
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -230,6 +231,28 @@ pub fn random(limit: u64) -> u64 {
 /// The larger number of repetitions, if `PENNY_LONG` asks for it.
 pub fn times(usual: u32, long: u32) -> u32 {
     if std::env::var_os("PENNY_LONG").is_some_and(|v| v == "1") { long } else { usual }
+}
+
+/// The trials of a test that are made at a time.
+const TRIALS_AT_A_TIME: u32 = 3;
+
+/// Makes a test's trials by their numbers, several at a time: they wait for most of their time.
+pub fn trials(count: u32, trial: impl Fn(u32) + Sync) {
+    let next = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..TRIALS_AT_A_TIME {
+            scope.spawn(|| {
+                // BOUND: each takes a number of its own.
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    trial(number);
+                }
+            });
+        }
+    });
 }
 
 /// The machine's monotonic clock, the same in every process.
