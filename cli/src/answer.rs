@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::launch::Stream;
+
 /// Writes text to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<ExitCode, String> {
     write(text.as_bytes()).map(|()| ExitCode::SUCCESS)
@@ -19,19 +21,24 @@ fn write(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Text that a command passes on to standard output as it comes, and goes on where it cannot.
+/// Lines of ranks that a command passes on as they come, and goes on where it cannot.
 #[derive(Debug, Default)]
 pub struct PassedOn(Option<String>);
 
 impl PassedOn {
-    /// Writes a piece.
-    pub fn write(&mut self, bytes: &[u8]) {
-        if let Err(why) = write(bytes) {
-            self.0.get_or_insert(why);
+    /// Writes text to a stream.
+    pub fn write(&mut self, stream: Stream, text: &[u8]) {
+        match stream {
+            Stream::Out => {
+                if let Err(why) = write(text) {
+                    self.0.get_or_insert(why);
+                }
+            }
+            Stream::Err => drop(std::io::stderr().write_all(text)),
         }
     }
 
-    /// Fails if a piece was lost.
+    /// Fails if text for standard output was lost.
     pub fn end(self) -> Result<(), String> {
         self.0.map_or(Ok(()), Err)
     }

@@ -9,14 +9,15 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Reads a text file, at most 1 GiB of it.
 pub fn text(file: &Path) -> Result<String> {
-    at_most(MOST_BYTES, file)
+    at_most(MOST_BYTES, file, "")
 }
 
-fn at_most(bytes: u64, file: &Path) -> Result<String> {
+/// Reads a text file of at most a number of bytes. `remedy`: what follows the sentence that it has more.
+pub fn at_most(bytes: u64, file: &Path, remedy: &str) -> Result<String> {
     let mut text = Vec::new();
     File::open(file)?.take(bytes + 1).read_to_end(&mut text)?;
     if text.len() as u64 > bytes {
-        return Err(Error::other(format!("it has more than {} MiB", bytes >> 20)));
+        return Err(Error::other(format!("it has more than {} MiB{remedy}", bytes >> 20)));
     }
     String::from_utf8(text).map_err(|_| Error::other("it is no text (UTF-8)"))
 }
@@ -27,8 +28,8 @@ mod tests {
 
     #[test]
     fn a_device_that_never_ends_is_refused() {
-        let refused = at_most(1 << 20, Path::new("/dev/zero")).unwrap_err();
-        assert_eq!(refused.to_string(), "it has more than 1 MiB");
-        assert_eq!(at_most(0, Path::new("/dev/null")).unwrap(), "");
+        let refused = at_most(1 << 20, Path::new("/dev/zero"), "; name another").unwrap_err();
+        assert_eq!(refused.to_string(), "it has more than 1 MiB; name another");
+        assert_eq!(at_most(0, Path::new("/dev/null"), "").unwrap(), "");
     }
 }

@@ -1,7 +1,7 @@
 //! `penny perf`: the benchmarks of `penny_bench`, with this program as launcher and as ranks.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -183,13 +183,8 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
 /// Prints a line of a rank above the progress bar.
 fn show(line: Line, progress: &ProgressBar, out: &mut PassedOn) {
     let text = [line.text, b"\n"].concat();
-    progress.suspend(|| {
-        // A reader that has gone away does not stop the measurement.
-        match line.stream {
-            Stream::Out => out.write(&text),
-            Stream::Err => drop(std::io::stderr().write_all(&text)),
-        }
-    });
+    // A reader that has gone away does not stop the measurement.
+    progress.suspend(|| out.write(line.stream, &text));
     if line.stream == Stream::Out && !line.text.starts_with(b"#") {
         progress.inc(1);
     }

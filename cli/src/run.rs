@@ -1,7 +1,6 @@
 //! `penny run`: the launcher on the command line.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use crate::answer::{self, PassedOn};
 use crate::launch::bind::Bind;
 use crate::launch::hosts::{self, HostArgs, Piped};
-use crate::launch::{self, Job, Line, Outcome, Stream};
+use crate::launch::{self, Job, Line, Outcome};
 use crate::machine::MachineArgs;
 use crate::preload;
 
@@ -172,10 +171,7 @@ fn launched(tag: bool, run: impl FnOnce(Option<&mut dyn FnMut(Line)>) -> Outcome
     let outcome = run(Some(&mut |line: Line| {
         // Each line is one write, so lines of different ranks never mix. A closed pipe is ignored.
         let text = [format!("[{}] ", line.rank).as_bytes(), line.text, b"\n"].concat();
-        match line.stream {
-            Stream::Out => out.write(&text),
-            Stream::Err => drop(std::io::stderr().write_all(&text)),
-        }
+        out.write(line.stream, &text);
     }));
     match out.end() {
         Err(sentence) if outcome.code == 0 => Outcome { code: 1, sentence: Some(sentence) },

@@ -74,8 +74,8 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
 pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
     if stream.local_addr()? == address {
-        // Nobody listens there, and of the ports for outgoing connections the kernel has chosen this very one: the socket is connected with
-        // itself. It is reset, as the port of one that is closed stays taken for a minute.
+        // A TCP self-connect: nobody listens on this port, and the kernel has given it to this socket as its ephemeral port. The socket is
+        // reset (RST), because a port in TIME_WAIT stays taken for a minute.
         setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
         return Err(io::ErrorKind::ConnectionRefused.into());
     }

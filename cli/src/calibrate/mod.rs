@@ -13,9 +13,8 @@ mod report;
 mod simplex;
 mod table;
 
-use std::fs::File;
-use std::io::{IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
@@ -27,7 +26,7 @@ use table::{Place, Table};
 
 use crate::args_or::ArgsOr;
 use crate::sim;
-use crate::{answer, machine};
+use crate::{answer, input, machine};
 
 /// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
 pub type Calibrate = ArgsOr<Args, OfHost>;
@@ -101,21 +100,11 @@ const ALIKE: f64 = 0.9995;
 /// The largest table that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Reads the text of a table. It may come from a pipe; the limit protects from a device that never ends.
-fn read(table: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    File::open(table)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        let why = format!("it has more than {} MiB; name the output of nccl-tests", MOST_BYTES >> 20);
-        return Err(std::io::Error::other(why));
-    }
-    Ok(text)
-}
-
 /// Fits the parameters, and prints the machine's file.
 fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
-    let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
+    let text = input::at_most(MOST_BYTES, &args.table, "; name the output of nccl-tests")
+        .map_err(|e| format!("{file}: cannot read: {e}"))?;
     let table = table::read(&file, &text, args.place, args.number, args.collective)?;
     let Some(subject) = args.collective.or(table.subject.map(|(subject, _)| subject)) else {
         return Err(format!("{file}: nothing says what was measured; say it, as in --collective all_reduce"));

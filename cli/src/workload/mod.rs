@@ -26,7 +26,7 @@ use program::Workload;
 use table::{Context, StepRow};
 
 use crate::machine::{self, Placed};
-use crate::{answer, machine_list};
+use crate::{answer, input, machine_list};
 
 /// The options of `penny sim --workload`.
 #[derive(clap::Args)]
@@ -113,7 +113,7 @@ pub fn main(file: &Path, request: &Request<'_>) -> Result<ExitCode, String> {
 fn read(file: &Path, options: &Options, ranks: Option<u32>) -> Result<Workload, String> {
     let name = file.display().to_string();
     let text = |option: &str, file: &Path| {
-        std::fs::read_to_string(file)
+        input::text(file)
             .map_err(|why| format!("{option} {}: cannot be read ({why}); name a text file", file.display()))
     };
     if file.extension().is_some_and(|ending| ending == "toml") {

@@ -133,7 +133,7 @@ impl StreamHelp {
     }
 
     /// Tells whether a thread that is about to queue another call goes on with the large ones first: nobody else does, they are not too
-    /// large for it, and their peers came in time lately.
+    /// large for it, and their peers came in time lately. If not, their peers count as late once more.
     pub fn may_catch_up(&self) -> bool {
         let is_vast = self.vast.load(Ordering::Relaxed) > 0;
         let may = !is_vast && self.worker_rests() && self.is_worth_polls();
