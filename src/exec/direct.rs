@@ -79,7 +79,7 @@ pub fn enter(
         }
         die_point!(10 "arrival_payload");
     }
-    t.arrive(scope, &job.offer, job.input.bytes());
+    t.arrive(scope, &job.offer, job.input.bytes(), |rank| !read_by(rank, job).is_empty());
     let bytes = job.input.bytes();
     if has_payload && job.collective.everybody() && DEMOTED.contains(&bytes) && hints::limits().demotes {
         hints::demote(t.payload_of(t.rank(), scope.seq, bytes));

@@ -134,6 +134,18 @@ pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2],
 const FETCHED_TOGETHER: usize = 256;
 
 impl Transport {
+    /// Enters a call: payload first, whose length is `bytes`, then the line. `reads`: whether a rank of another host reads the payload.
+    #[inline(always)]
+    pub fn arrive(&self, scope: &Scope, offer: &Offer, bytes: usize, reads: impl Fn(Rank) -> bool) {
+        let &Scope { seq, mine, trail, .. } = scope;
+        store_arrival(&self.control, self.rank, seq, [mine[0] | offer.pack(), mine[1]], trail, offer);
+        if self.has_far() {
+            self.arrive_far(scope, offer, bytes, reads);
+        }
+        self.after_post();
+        die_point!(15 "arrival_rung");
+    }
+
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
     /// by another like them; `bytes`: of the payload.
     #[inline(always)]

@@ -128,7 +128,7 @@ fn an_arrival_is_seen_whole_or_not_at_all(wiring: Wiring) -> Finding {
                 t.wait(&mut scope, || t.has_arrived(1, seq.saturating_sub(2))).map_err(text)?;
                 let bytes = words(seq) * 8;
                 write(t.payload_of(0, seq, bytes), pattern(seq, words(seq)));
-                t.arrive(&scope, &offer, bytes);
+                t.arrive(&scope, &offer, bytes, |_| true);
                 continue;
             }
             let found = t.meet(0, &mut scope).map_err(text)?;
@@ -136,7 +136,46 @@ fn an_arrival_is_seen_whole_or_not_at_all(wiring: Wiring) -> Finding {
             if found != offer || scope.doubt || payload != pattern(seq, words(seq)) {
                 return Err(format!("the arrival at call {seq} was torn"));
             }
-            t.arrive(&scope, &Offer::default(), 0);
+            t.arrive(&scope, &Offer::default(), 0, |_| true);
+        }
+        Ok(())
+    })
+}
+
+fn a_payload_that_comes_late_harms_no_later_one(wiring: Wiring) -> Finding {
+    // Words of a payload that goes by a message, and of one that is written to its place, which is the same.
+    let (small, large) = (128, largest_payload(2) / 8);
+    World::new(2, wiring).run(|t| {
+        let offer = Offer { payload: true, ..Offer::default() };
+        let arrive = |seq: u64, words: usize| {
+            if words > 0 {
+                write(t.payload_of(0, seq, words * 8), pattern(seq, words));
+            }
+            t.arrive(&scope(seq, 0), &offer, words * 8, |_| true);
+            t.flush_far();
+        };
+        for first in (1..40).step_by(4) {
+            let last = first + 2;
+            if t.rank() == 0 {
+                arrive(first, small);
+                t.wait(&mut scope(first, 0), || t.has_arrived(1, first + 1)).map_err(text)?;
+                arrive(first + 1, 0);
+                arrive(last, large);
+                t.wait(&mut scope(last, 0), || t.has_arrived(1, last + 1)).map_err(text)?;
+                arrive(last + 1, 0);
+                continue;
+            }
+            // It needs nothing of the first call, and has no look at what comes before it waits for the last.
+            (first..last).for_each(|seq| arrive(seq, 0));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let mut waiting = scope(last, 0);
+            t.meet(0, &mut waiting).map_err(text)?;
+            if read(t.payload_of(0, last, large * 8)) != pattern(last, large) {
+                return Err(format!("the payload of call {last} was overwritten"));
+            }
+            arrive(last, 0);
+            arrive(last + 1, 0);
+            t.meet(0, &mut scope(last + 1, 0)).map_err(text)?;
         }
         Ok(())
     })
@@ -205,7 +244,7 @@ fn a_disagreement_is_told_to_both(wiring: Wiring) -> Finding {
     World::new(2, wiring).run(|t| {
         let (me, peer) = (t.rank(), 1 - t.rank());
         let mut scope = scope(1, me);
-        t.arrive(&scope, &Offer::default(), 0);
+        t.arrive(&scope, &Offer::default(), 0, |_| true);
         // One rank looks at the other's arguments; the other waits for data that never comes.
         let ended = match me {
             0 => t.meet(peer, &mut scope).map(drop),
@@ -263,7 +302,7 @@ fn giving_up_and_aborting_and_leaving_end_the_wait(wiring: Wiring) -> Finding {
 fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
     World::new(3, wiring).run(|t| {
         let mut scope = scope(1, 0);
-        t.arrive(&scope, &Offer::default(), 0);
+        t.arrive(&scope, &Offer::default(), 0, |_| true);
         match t.rank() {
             0 => t.await_counter(2, counter_base(1) + 1, &mut scope).map_err(text),
             1 => {
@@ -305,6 +344,7 @@ macro_rules! peers {
             properties! {
                 $wirings;
                 an_arrival_is_seen_whole_or_not_at_all
+                a_payload_that_comes_late_harms_no_later_one
                 counters_never_go_back
                 a_slots_bytes_are_there_when_the_counter_says_so
                 a_slot_is_reused_when_its_reader_is_done

@@ -151,10 +151,10 @@ mod tests {
     fn a_death_is_told_to_far_ranks_before_the_call_to_which_a_survivor_goes_on() {
         // Ranks 0 and 1 are of one host. Nobody else tells rank 2 of the death.
         let (ranks, _network) = transports(&[0, 0, 1], Delivery::InOrder, 60_000);
-        ranks[2].arrive(&call(4), &Offer::default(), 0);
+        ranks[2].arrive(&call(4), &Offer::default(), 0, |_| true);
         ranks[0].control.life(1).node.mark_dead();
         death_of_rank_1(&ranks[0].check_hope().unwrap_err());
-        ranks[0].arrive(&call(5), &Offer::default(), 0);
+        ranks[0].arrive(&call(5), &Offer::default(), 0, |_| true);
         death_of_rank_1(&ranks[2].meet(0, &mut call(4)).unwrap_err());
     }
 

@@ -9,31 +9,25 @@
 //! difference. A waiting rank polls its link. Frames take effect in the order of their numbers, whatever the link's order:
 //! a counter never shows what has not come, and an arrival is stored by the same function that a near rank uses. Only the
 //! bytes of staging slots are stored at once. No rank reads them before the counter says so, and none sends a slot's next
-//! bytes before this rank's counter has passed the reading step.
+//! bytes before this rank's counter has passed the reading step. A call's bytes that this rank does not need may come when it
+//! is in a later call, whose own bytes may have been written to the same place: they are dropped.
 
 use super::Transport;
-use super::arrival::Offer;
 use super::attendant::Attendant;
 use super::endings::PassedOn;
+use super::far_inbox::FarInbox;
 use super::far_memory::FarMemory;
-use super::link::{Body, Frame, Incoming, Link, News, OwnedBody};
-use super::ofi_link::LARGEST_ADDRESS;
-use super::pair::far::message_frame;
+use super::link::{Body, Frame, Incoming, Link};
 use super::survivors::Told;
 use crate::error::{Error, Result};
-use crate::kernels;
+use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
-use crate::memory::control::{Control, FAILED, PAIR_SLOT, largest_payload};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
-use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// Frames of one peer that may have come before one that is missing.
-const WINDOW: u64 = 1 << 16;
 
 /// This rank's far peers, and the thread that attends to them.
 pub struct Far {
@@ -69,7 +63,7 @@ pub struct FarRanks {
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
     /// The frames that have come, by sender.
-    inboxes: Mutex<Box<[Inbox]>>,
+    inboxes: Mutex<Box<[FarInbox]>>,
     /// The number of times that threads of the rank have polled or posted.
     polls: AtomicU64,
     /// Why the link or a far rank's frames cannot be relied on any more.
@@ -82,15 +76,6 @@ pub struct FarRanks {
     pub(super) passed_on: PassedOn,
     /// By rank, the number of its host.
     pub(super) hosts: OnceLock<Box<[u32]>>,
-}
-
-/// The frames of one peer.
-#[derive(Default)]
-struct Inbox {
-    /// The number of the next frame that takes effect.
-    next: u64,
-    /// Frames that came before it.
-    early: BTreeMap<u64, OwnedBody>,
 }
 
 impl Far {
@@ -112,7 +97,7 @@ impl Far {
             are_all: far.iter().filter(|&&far| !far).count() == 1,
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
-            inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
+            inboxes: Mutex::new(far.iter().map(|_| FarInbox::default()).collect()),
             polls: AtomicU64::new(0),
             broken: OnceLock::new(),
             memory: FarMemory::new(far.len()),
@@ -182,7 +167,7 @@ impl FarRanks {
     }
 
     /// Tells whether something had come.
-    fn take_in(&self, mut inboxes: MutexGuard<'_, Box<[Inbox]>>) -> bool {
+    fn take_in(&self, mut inboxes: MutexGuard<'_, Box<[FarInbox]>>) -> bool {
         let mut has_come = false;
         let polled = self.link.poll(&mut |event| {
             has_come = true;
@@ -238,102 +223,6 @@ impl FarRanks {
     /// How long the attendant may sleep; `None`: it has to poll first.
     pub(super) fn may_sleep(&self) -> Option<Duration> {
         self.link.may_sleep()
-    }
-
-    fn take(&self, inboxes: &mut [Inbox], frame: Frame<'_>) -> Result<()> {
-        let Frame { from, number, body } = frame;
-        if !self.has(from) {
-            return Err(Error::remote(format!(
-                "a frame names rank {from} as its sender, which is no rank of another host; make a new communicator"
-            )));
-        }
-        let fault = |what: &str| {
-            Err(Error::remote(format!(
-                "rank {from} sent a frame that {what}; the rank or its network is faulty: make a new communicator"
-            )))
-        };
-        match body {
-            Body::Data { at, bytes, .. } => {
-                let staging = self.mirror.staging_bytes();
-                if at > staging || bytes.bytes() > staging - at {
-                    return fault("does not fit its staging memory");
-                }
-                kernels::copy(self.mirror.staging(from, at, bytes.bytes()), bytes, false);
-            }
-            Body::Arrival { payload, .. } if payload.bytes() > largest_payload(self.far.len()) => {
-                return fault("is larger than an arrival may be");
-            }
-            Body::Piece { bytes, .. } if bytes.bytes() > PAIR_SLOT => {
-                return fault("is larger than a piece of a message may be");
-            }
-            Body::Shrink { endpoint, .. } if endpoint.bytes() > LARGEST_ADDRESS => {
-                return fault("is larger than the address of an endpoint may be");
-            }
-            _ => {}
-        }
-        let inbox = &mut inboxes[from as usize];
-        match number.checked_sub(inbox.next) {
-            None => return fault("came twice"),
-            Some(ahead) if ahead >= WINDOW => return fault("is far ahead of one that is missing"),
-            Some(0) => {}
-            Some(_) => {
-                // The bytes of a slot have their place already.
-                let rest = if let Body::Data { counter, .. } = body { Body::Counter(counter) } else { body };
-                return match inbox.early.insert(number, OwnedBody::of(rest)) {
-                    None => Ok(()),
-                    Some(_) => fault("came twice"),
-                };
-            }
-        }
-        // A frame that is refused does not hold up those behind it, which may be the sender's last words.
-        inbox.next += 1;
-        let mut ended = self.apply(from, body);
-        // BOUND: the frames that have come.
-        while let Some(mut held) = inbox.early.remove(&inbox.next) {
-            inbox.next += 1;
-            let applied = self.apply(from, held.body());
-            ended = ended.and(applied);
-        }
-        ended
-    }
-
-    /// A frame takes effect: all before it have.
-    fn apply(&self, from: Rank, body: Body<'_>) -> Result<()> {
-        match body {
-            Body::Data { counter, .. } | Body::Counter(counter) => {
-                // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
-                self.mirror.progress(from).counter.fetch_max(counter, Ordering::Release);
-            }
-            Body::Arrival { seq, args, count, trail, payload, .. } => {
-                kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
-                let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
-                super::arrival::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
-            }
-            Body::Piece { .. } | Body::Taken(_) => {
-                message_frame(&self.mirror, &self.near, self.rank, from, body)
-            }
-            Body::Life(line) => {
-                let life = self.mirror.life(from);
-                life.pid.store(line.pid, Ordering::Relaxed);
-                life.start.store(line.start, Ordering::Relaxed);
-                life.failed_seq.store(line.failed_seq, Ordering::Relaxed);
-                life.state.store(line.state, Ordering::Release);
-                if line.state >= FAILED {
-                    self.near.header().gave_up.fetch_add(1, Ordering::Release);
-                }
-            }
-            Body::Shrink { words, endpoint } => self.shrink_frame(from, words, endpoint),
-            Body::News(News { disagreement, cause, dead, ending }) => {
-                let header = self.near.header();
-                header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
-                if cause != 0 {
-                    let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
-                }
-                self.hear_of_endings(dead, ending);
-            }
-            Body::Access(access) => return self.access(from, access),
-        }
-        Ok(())
     }
 }
 

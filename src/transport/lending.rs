@@ -7,6 +7,7 @@
 use super::arrival::{Offer, store_arrival};
 use super::far::FarRanks;
 use super::link::Body;
+use super::posting::arrival;
 use super::{Scope, Transport};
 use crate::error::Result;
 use crate::memory::view::Payload;
@@ -50,7 +51,6 @@ impl Transport {
         let (mine, whole) = ([scope.mine[0] | offer.pack(), scope.mine[1]], input.bytes());
         store_arrival(&self.control, self.rank, scope.seq, mine, scope.trail, offer);
         let Some(far) = self.far_to_post() else { return };
-        let args = scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack();
         let least = far.takes_lent.unwrap_or(usize::MAX);
         for rank in (0..self.nranks).filter(|&rank| far.has(rank)) {
             let read = read_by(rank);
@@ -59,17 +59,7 @@ impl Transport {
                 some if some > least => (read.start, some),
                 _ => (0, whole),
             };
-            far.post(
-                rank,
-                Body::Arrival {
-                    seq: scope.seq,
-                    args,
-                    count: mine[1],
-                    trail: scope.trail,
-                    payload: input.part(at, bytes),
-                    part: Some([at, whole]),
-                },
-            );
+            far.post(rank, arrival(scope, offer, input.part(at, bytes), Some([at, whole])));
         }
     }
 

@@ -8,6 +8,7 @@ mod conformance;
 mod endings;
 pub mod far;
 mod far_access;
+mod far_inbox;
 pub mod far_memory;
 mod hosts;
 pub mod identity;
@@ -40,7 +41,7 @@ use crate::sync::wait::Backoff;
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
-use arrival::{AGREED, Fingerprint, Offer, store_arrival};
+use arrival::{AGREED, Fingerprint, Offer};
 use far::Far;
 use single_copy::SingleCopy;
 use std::sync::{Arc, OnceLock, Weak};
@@ -231,18 +232,6 @@ impl Transport {
             #[cfg(loom)]
             let _ = r;
         }
-    }
-
-    /// Enters a call: payload first, whose length is `bytes`, then the line.
-    #[inline(always)]
-    pub fn arrive(&self, scope: &Scope, offer: &Offer, bytes: usize) {
-        let &Scope { seq, mine, trail, .. } = scope;
-        store_arrival(&self.control, self.rank, seq, [mine[0] | offer.pack(), mine[1]], trail, offer);
-        if self.has_far() {
-            self.arrive_far(scope, offer, bytes);
-        }
-        self.after_post();
-        die_point!(15 "arrival_rung");
     }
 
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).

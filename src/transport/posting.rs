@@ -3,22 +3,37 @@
 use super::arrival::Offer;
 use super::link::{Body, Ending, LifeLine, News};
 use super::{Scope, Transport};
+use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::types::Rank;
 
+/// Returns what a far rank is sent of an arrival. `part`: where a payload that is lent begins in the input, and the bytes of that.
+pub(super) fn arrival<'a>(
+    scope: &Scope,
+    offer: &Offer,
+    payload: Payload<'a>,
+    part: Option<[usize; 2]>,
+) -> Body<'a> {
+    let args = scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack();
+    Body::Arrival { seq: scope.seq, args, count: scope.mine[1], trail: scope.trail, payload, part }
+}
+
 impl Transport {
     #[cold]
-    pub(super) fn arrive_far(&self, scope: &Scope, offer: &Offer, bytes: usize) {
+    pub(super) fn arrive_far(
+        &self,
+        scope: &Scope,
+        offer: &Offer,
+        bytes: usize,
+        reads: impl Fn(Rank) -> bool,
+    ) {
         let Some(far) = self.far_to_post() else { return };
         let bytes = if offer.payload { bytes } else { 0 };
-        far.post_to_all(Body::Arrival {
-            seq: scope.seq,
-            args: scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack(),
-            count: scope.mine[1],
-            trail: scope.trail,
-            payload: self.control.payload(self.rank, scope.seq, bytes),
-            part: None,
-        });
+        for rank in (0..self.nranks).filter(|&rank| far.has(rank)) {
+            let bytes = if reads(rank) { bytes } else { 0 };
+            let payload = self.control.payload(self.rank, scope.seq, bytes);
+            far.post(rank, arrival(scope, offer, payload, None));
+        }
     }
 
     /// Sends a far rank a range of this rank's staging memory, and the program counter that makes it visible.

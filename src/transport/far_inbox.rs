@@ -1,0 +1,137 @@
+//! Frames that have come from far peers take effect.
+
+use super::STEP_BITS;
+use super::arrival::{Offer, store_arrival};
+use super::far::FarRanks;
+use super::link::{Body, Frame, News, OwnedBody};
+use super::ofi_link::LARGEST_ADDRESS;
+use super::pair::far::message_frame;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::control::{FAILED, PAIR_SLOT, largest_payload};
+use crate::sync::prim::Ordering;
+use crate::types::Rank;
+use std::collections::BTreeMap;
+
+/// Frames of one peer that may have come before one that is missing.
+const WINDOW: u64 = 1 << 16;
+
+/// The frames of one peer.
+#[derive(Default)]
+pub struct FarInbox {
+    /// The number of the next frame that takes effect.
+    next: u64,
+    /// Frames that came before it.
+    early: BTreeMap<u64, OwnedBody>,
+}
+
+impl FarRanks {
+    /// Takes in a frame, which may have come before others of its sender.
+    pub(super) fn take(&self, inboxes: &mut [FarInbox], frame: Frame<'_>) -> Result<()> {
+        let Frame { from, number, body } = frame;
+        if !self.has(from) {
+            return Err(Error::remote(format!(
+                "a frame names rank {from} as its sender, which is no rank of another host; make a new communicator"
+            )));
+        }
+        let fault = |what: &str| {
+            Err(Error::remote(format!(
+                "rank {from} sent a frame that {what}; the rank or its network is faulty: make a new communicator"
+            )))
+        };
+        match body {
+            Body::Data { at, bytes, counter } => {
+                let staging = self.mirror.staging_bytes();
+                if at > staging || bytes.bytes() > staging - at {
+                    return fault("does not fit its staging memory");
+                }
+                if !self.is_past(counter >> STEP_BITS) {
+                    kernels::copy(self.mirror.staging(from, at, bytes.bytes()), bytes, false);
+                }
+            }
+            Body::Arrival { payload, .. } if payload.bytes() > largest_payload(self.nranks()) => {
+                return fault("is larger than an arrival may be");
+            }
+            Body::Piece { bytes, .. } if bytes.bytes() > PAIR_SLOT => {
+                return fault("is larger than a piece of a message may be");
+            }
+            Body::Shrink { endpoint, .. } if endpoint.bytes() > LARGEST_ADDRESS => {
+                return fault("is larger than the address of an endpoint may be");
+            }
+            _ => {}
+        }
+        let inbox = &mut inboxes[from as usize];
+        match number.checked_sub(inbox.next) {
+            None => return fault("came twice"),
+            Some(ahead) if ahead >= WINDOW => return fault("is far ahead of one that is missing"),
+            Some(0) => {}
+            Some(_) => {
+                // The bytes of a slot have their place already.
+                let rest = if let Body::Data { counter, .. } = body { Body::Counter(counter) } else { body };
+                return match inbox.early.insert(number, OwnedBody::of(rest)) {
+                    None => Ok(()),
+                    Some(_) => fault("came twice"),
+                };
+            }
+        }
+        // A frame that is refused does not hold up those behind it, which may be the sender's last words.
+        inbox.next += 1;
+        let mut ended = self.apply(from, body);
+        // BOUND: the frames that have come.
+        while let Some(mut held) = inbox.early.remove(&inbox.next) {
+            inbox.next += 1;
+            let applied = self.apply(from, held.body());
+            ended = ended.and(applied);
+        }
+        ended
+    }
+
+    /// Tells whether this rank is in a later call than `seq`. Then the bytes of `seq` came too late to be needed, and later ones may have been
+    /// written to their place.
+    #[inline]
+    fn is_past(&self, seq: u64) -> bool {
+        let next = seq.saturating_add(1);
+        self.near.arrival(self.rank, next).seq.load(Ordering::Acquire) >= next
+    }
+
+    /// A frame takes effect: all before it have.
+    fn apply(&self, from: Rank, body: Body<'_>) -> Result<()> {
+        match body {
+            Body::Data { counter, .. } | Body::Counter(counter) => {
+                // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
+                self.mirror.progress(from).counter.fetch_max(counter, Ordering::Release);
+            }
+            Body::Arrival { seq, args, count, trail, payload, .. } => {
+                if !self.is_past(seq) {
+                    kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
+                }
+                let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
+                store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
+            }
+            Body::Piece { .. } | Body::Taken(_) => {
+                message_frame(&self.mirror, &self.near, self.rank, from, body)
+            }
+            Body::Life(line) => {
+                let life = self.mirror.life(from);
+                life.pid.store(line.pid, Ordering::Relaxed);
+                life.start.store(line.start, Ordering::Relaxed);
+                life.failed_seq.store(line.failed_seq, Ordering::Relaxed);
+                life.state.store(line.state, Ordering::Release);
+                if line.state >= FAILED {
+                    self.near.header().gave_up.fetch_add(1, Ordering::Release);
+                }
+            }
+            Body::Shrink { words, endpoint } => self.shrink_frame(from, words, endpoint),
+            Body::News(News { disagreement, cause, dead, ending }) => {
+                let header = self.near.header();
+                header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
+                if cause != 0 {
+                    let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
+                }
+                self.hear_of_endings(dead, ending);
+            }
+            Body::Access(access) => return self.access(from, access),
+        }
+        Ok(())
+    }
+}
