@@ -186,15 +186,18 @@ impl Endpoint {
         self.lent != 0
     }
 
-    /// Forgets which writes are from lent memory, whose bytes the provider may send as they will be then. `withdraw` may change the trailer of
-    /// each, which has not gone as a whole.
-    pub fn give_back_lent(&mut self, withdraw: impl Fn(&mut [u64])) {
-        for bit in (0..u64::BITS).filter(|bit| self.lent >> bit & 1 == 1) {
+    /// Forgets which writes to some peers are from lent memory, whose bytes the provider may send as they will be then. `withdraw` may change the
+    /// trailer of each, which has not gone as a whole.
+    pub fn give_back_lent(&mut self, to: impl Fn(PeerId) -> bool, withdraw: impl Fn(&mut [u64])) {
+        let lent = self.lent;
+        let is_meant = |bit: &u32| lent >> bit & 1 == 1 && to(self.receivers[RECEIVES + *bit as usize]);
+        let meant: Vec<u32> = (0..u64::BITS).filter(is_meant).collect();
+        for bit in meant {
+            self.lent &= !(1 << bit);
             let buffer = self.buffer(RECEIVES as u32 + bit);
             // SAFETY: a buffer of that many words. The provider only reads it, and only when the endpoint is used.
             withdraw(unsafe { std::slice::from_raw_parts_mut(buffer, self.words) });
         }
-        self.lent = 0;
     }
 
     /// Keeps a send buffer aside until its completion.

@@ -1,11 +1,21 @@
 //! What a link still holds: writes from callers' memory, and all that is behind.
 
 use super::peer::FarPeer;
-use super::{State, trailer};
+use super::{Others, State, trailer};
+use crate::memory::control::lines::Lines;
+use crate::sys::ofi::PeerId;
+use crate::types::Rank;
 
 impl State {
-    /// Tells whether writes from callers' memory are still to be sent.
-    pub(super) fn holds_lent(&self) -> bool {
+    /// Tells whether writes from callers' memory are still to be sent to peers that are alive.
+    pub(super) fn holds_lent(&mut self) -> bool {
+        self.has_lent() && {
+            self.give_back_lent_to_dead();
+            self.has_lent()
+        }
+    }
+
+    fn has_lent(&self) -> bool {
         let queued = |peer: &FarPeer| peer.lost.is_none() && peer.holds_lent();
         self.others.takes_lent && self.rails[0].holds_lent() || self.others.peers.iter().flatten().any(queued)
     }
@@ -13,9 +23,21 @@ impl State {
     /// Withdraws the frames of such writes, which may be sent with other bytes now.
     #[cold]
     pub(super) fn give_back_lent(&mut self) {
-        if self.others.takes_lent {
-            self.rails[0].give_back_lent(trailer::withdraw);
-            self.others.peers.iter_mut().flatten().for_each(FarPeer::give_back_lent);
+        self.give_back_lent_to(|_, _| true);
+    }
+
+    /// A provider may never tell what became of a write to a peer that died when the connection was being made.
+    #[cold]
+    fn give_back_lent_to_dead(&mut self) {
+        self.give_back_lent_to(|mirror, rank| mirror.life(rank).node.died());
+    }
+
+    fn give_back_lent_to(&mut self, is_meant: impl Fn(&Lines, Rank) -> bool) {
+        let Others { takes_lent: true, mirror, peers, ranks, .. } = &mut self.others else { return };
+        let has_meant = |id: PeerId| ranks.get(id.index()).is_none_or(|&rank| is_meant(mirror, rank));
+        self.rails[0].give_back_lent(has_meant, trailer::withdraw);
+        for (_, peer) in (0..).zip(peers).filter(|(rank, _)| is_meant(mirror, *rank)) {
+            peer.iter_mut().for_each(FarPeer::give_back_lent);
         }
     }
 

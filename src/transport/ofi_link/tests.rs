@@ -6,6 +6,7 @@ use super::wire::{self, Item, MessageHeader};
 use super::{MESSAGE, OfiLink, Prepared, RankAddress};
 use crate::error::Result;
 use crate::kernels;
+use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, FAILED, LEFT, Layout};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
@@ -256,23 +257,29 @@ fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
     assert!(refused.message.contains("PENNY_NET_IFACES names 1 of the interfaces"), "{refused}");
 }
 
+/// The links of two ranks, and their mirrors.
+fn pair() -> ([OfiLink; 2], [Arc<Lines>; 2]) {
+    let controls = controls(&[0, 1]);
+    let mut prepared = [0, 1].map(|rank: u32| {
+        Some(OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap())
+    });
+    let blobs = prepared.each_ref().map(|prepared| prepared.as_ref().unwrap().blob());
+    let mirrors = prepared.each_ref().map(|prepared| prepared.as_ref().unwrap().mirror.clone());
+    let links = [0, 1].map(|rank: usize| {
+        let mut others = blobs.clone().map(Some);
+        others[rank] = None;
+        prepared[rank].take().unwrap().link(&others).unwrap()
+    });
+    (links, mirrors)
+}
+
 #[test]
 fn bytes_that_were_given_back_are_not_sent_and_their_frames_are() {
     if !is_there() {
         return;
     }
     const FRAMES: u64 = 100;
-    let controls = controls(&[0, 1]);
-    let mut prepared = [0, 1].map(|rank: u32| {
-        Some(OfiLink::prepare(&controls[rank as usize], rank, 2, &[Interface::loopback()], None).unwrap())
-    });
-    let blobs = prepared.each_ref().map(|prepared| prepared.as_ref().unwrap().blob());
-    let mirror = prepared[1].as_ref().unwrap().mirror.clone();
-    let [sender, receiver] = [0, 1].map(|rank: usize| {
-        let mut others = blobs.clone().map(Some);
-        others[rank] = None;
-        prepared[rank].take().unwrap().link(&others).unwrap()
-    });
+    let ([sender, receiver], [_, mirror]) = pair();
     let least = sender.takes_lent().expect("a provider that sends from any memory");
     let mut words = vec![7u64; 3000];
     let bytes = Payload::from(&mut words[..]);
@@ -309,4 +316,22 @@ fn bytes_that_were_given_back_are_not_sent_and_their_frames_are() {
         kernels::copy(Payload::from(&mut seen[..]), mirror.staging(0, 64, 24_000), false);
         assert!(seen.iter().all(|&word| word == 7));
     }
+}
+
+#[test]
+fn a_call_does_not_wait_until_the_dead_have_taken_in_what_it_has_lent() {
+    if !is_there() {
+        return;
+    }
+    let ([sender, _receiver], [mirror, _]) = pair();
+    let mut words = vec![7u64; 3000];
+    let bytes = Payload::from(&mut words[..]);
+    // Some writes are the provider's, some wait.
+    (0..100).for_each(|number| {
+        let body = Body::Data { at: 64, bytes, counter: 1 + number };
+        sender.post(1, Frame { from: 0, number, body }).unwrap();
+    });
+    assert!(sender.holds_lent());
+    mirror.life(1).node.mark_dead();
+    assert!(!sender.holds_lent());
 }
