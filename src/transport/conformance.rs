@@ -2,6 +2,7 @@
 //! faults, which it must find.
 
 mod faults;
+mod refused;
 
 use super::arrival::{Fingerprint, Offer};
 use super::in_process::{Delivery, transports};
@@ -14,6 +15,7 @@ use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, DataType, Rank, RedOp};
+use refused::the_end_of_a_refused_message_harms_no_later_one;
 use std::sync::Arc;
 
 /// How the ranks of a test are connected.
@@ -345,6 +347,7 @@ macro_rules! peers {
                 $wirings;
                 an_arrival_is_seen_whole_or_not_at_all
                 a_payload_that_comes_late_harms_no_later_one
+                the_end_of_a_refused_message_harms_no_later_one
                 counters_never_go_back
                 a_slots_bytes_are_there_when_the_counter_says_so
                 a_slot_is_reused_when_its_reader_is_done

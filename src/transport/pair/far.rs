@@ -11,6 +11,8 @@ use crate::types::Rank;
 /// A frame about messages takes effect in this rank's mirror. `near`: its control segment.
 pub fn message_frame(mirror: &Lines, near: &Control, me: Rank, from: Rank, body: Body<'_>) {
     match body {
+        // The end of a message that this rank has refused. Pieces of later ones may have been written to the same places.
+        Body::Piece { index, .. } if index < near.pair(from, me).taken.load(Ordering::Acquire) => {}
         Body::Piece { index, args, count, bytes } => {
             let (head, place) = mirror.pair_slot(from, me, index, bytes.bytes());
             kernels::copy(place, bytes, false);
