@@ -2,7 +2,7 @@
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
-use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
+use nix::sys::socket::{self, SockaddrStorage, setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -54,6 +54,8 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
 /// Listens on an address and a port; 0: any port.
 pub fn listen(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(SocketAddr::new(address, port))?;
+    // Many ranks come at once, and anybody may. The default, 128, makes some wait for a second until they are heard.
+    socket::listen(&listener, socket::Backlog::MAXCONN)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

@@ -79,7 +79,8 @@ impl NetworkDoor {
 /// Dials the addresses in their order, at each port, until one answers.
 ///
 /// A server that begins to listen meanwhile would answer at a late address, of another kind than the one by which the other ranks reach it,
-/// and so the links between the ranks. Where a late address answers, the earlier ones at which nobody listened are dialled again.
+/// and so the links between the ranks. Where a late address answers, the earlier ones at which nobody listened are dialled again. So are those
+/// of another kind that did not answer in time, as a server that is flooded does not.
 fn find<T>(
     addresses: &[IpAddr],
     ports: RangeInclusive<u16>,
@@ -91,9 +92,13 @@ fn find<T>(
             let at = SocketAddr::new(address, port);
             match dial(at) {
                 Ok(answered) => {
-                    let mut earlier =
-                        tried.iter().filter(|(before, refused)| before.port() == port && is_idle(refused));
-                    let again = earlier.find_map(|(before, _)| dial(*before).ok());
+                    let may_answer = |(before, refused): &(SocketAddr, SessionRefusal)| match is_idle(refused)
+                    {
+                        true => before.port() == port,
+                        false => before.is_ipv4() != at.is_ipv4() && is_late(refused),
+                    };
+                    let mut earlier = tried.iter().filter(|attempt| may_answer(attempt));
+                    let again = earlier.find_map(|(before, _)| dial(SocketAddr::new(before.ip(), port)).ok());
                     return Ok(again.unwrap_or(answered));
                 }
                 Err(refused) => {
@@ -113,6 +118,11 @@ fn find<T>(
 /// Does nobody listen there?
 fn is_idle(refused: &SessionRefusal) -> bool {
     matches!(refused, SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Did it end before the server said what it is?
+fn is_late(refused: &SessionRefusal) -> bool {
+    matches!(refused, SessionRefusal::Unreachable(_) | SessionRefusal::Mute | SessionRefusal::TurnedAway)
 }
 
 fn listen_at(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
@@ -217,6 +227,29 @@ mod tests {
                 Ok(at) => assert_eq!(at, SocketAddr::new(addresses[0], 7)),
                 Err(tried) => assert_eq!((tried.len(), listens_after), (6, 6.max(listens_after))),
             }
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_too_busy_is_reached_at_its_first_kind_of_address() {
+        let addresses: Vec<IpAddr> = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();
+        let late: [fn() -> SessionRefusal; 3] = [
+            || SessionRefusal::Unreachable(io::ErrorKind::TimedOut.into()),
+            || SessionRefusal::Mute,
+            || SessionRefusal::TurnedAway,
+        ];
+        for refusal in late {
+            let mut calls = 0;
+            let mut dial = |at: SocketAddr| {
+                calls += 1;
+                match at.port() {
+                    7 if calls > 4 => Ok(at),
+                    7 => Err(refusal()),
+                    _ => Err(SessionRefusal::Unreachable(io::ErrorKind::ConnectionRefused.into())),
+                }
+            };
+            let found = find(&addresses, 6..=7, &mut dial).ok();
+            assert_eq!(found, Some(SocketAddr::new(addresses[0], 7)));
         }
     }
 
