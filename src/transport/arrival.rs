@@ -51,6 +51,8 @@ const INPUT: u64 = 1 << 57;
 const OUTPUT: u64 = 1 << 58;
 const IN_PLACE: u64 = 1 << 59;
 const PRIVATE: u64 = 1 << 60;
+/// In what a far rank has told: its call has failed before the payload was sent, which is not there.
+pub const WITHDRAWN: u64 = 1 << 61;
 /// The bits of `args` on which ranks must agree.
 pub const AGREED: u64 = (1 << 56) - 1;
 
@@ -144,6 +146,13 @@ impl Transport {
         }
         self.after_post();
         die_point!(15 "arrival_rung");
+    }
+
+    /// Has a far rank entered call `seq`, and left it before its payload was sent?
+    #[inline]
+    pub(super) fn has_withdrawn(&self, rank: Rank, seq: u64) -> bool {
+        let line = self.lines(rank).arrival(rank, seq);
+        line.args.load(Ordering::Relaxed) & WITHDRAWN != 0 && line.seq.load(Ordering::Acquire) == seq
     }
 
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed

@@ -1,6 +1,7 @@
 //! A link between threads, for tests: it delays and reorders frames from a seed, and kills ranks.
 
 use super::Transport;
+use super::arrival::WITHDRAWN;
 use super::far::Far;
 use super::link::{Body, Frame, Incoming, Link, OwnedBody};
 use crate::error::Result;
@@ -8,7 +9,7 @@ use crate::kernels;
 use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, Layout};
 use crate::memory::heap;
-use crate::memory::view::LentBytes;
+use crate::memory::view::{LentBytes, Payload};
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::Backoff;
 use crate::types::Rank;
@@ -51,9 +52,20 @@ impl Sent {
     fn read_lent(&mut self, withdrawn: bool) {
         let Some((lent, at, _)) = self.lent.take() else { return };
         match withdrawn {
-            true => self.body = OwnedBody::of(Body::Counter(0)),
+            true => self.body = OwnedBody::of(withdrawn_from(self.body.body())),
             false => kernels::copy(self.body.bytes().part(at, lent.view().bytes()), lent.view(), false),
         }
+    }
+}
+
+/// Returns what comes of a body whose bytes are not sent.
+fn withdrawn_from(body: Body<'_>) -> Body<'static> {
+    match body {
+        Body::Arrival { seq, args, count, trail, .. } => {
+            let args = args | WITHDRAWN;
+            Body::Arrival { seq, args, count, trail, payload: Payload::EMPTY, part: None }
+        }
+        _ => Body::Counter(0),
     }
 }
 

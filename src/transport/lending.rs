@@ -107,3 +107,55 @@ impl Transport {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::transport::in_process::{Delivery, transports};
+    use crate::types::{Collective, DataType, RedOp};
+
+    fn call(seq: u64, count: u64) -> Scope {
+        let mine = crate::transport::arrival::Fingerprint {
+            collective: Collective::AllReduce,
+            dtype: DataType::Uint8,
+            op: RedOp::Sum,
+            root: 0,
+            algorithm: 0,
+            padded: false,
+            count,
+        };
+        Scope { arrival_is_all: true, ..Scope::new(seq, [mine.pack(), count], 0, None) }
+    }
+
+    #[test]
+    fn a_rank_that_leaves_a_disagreement_before_its_payload_is_sent_has_arrived_nevertheless() {
+        let mut words = [7u64; 2000];
+        let (input, offer) = (Payload::from(&mut words[..]), Offer { payload: true, ..Offer::default() });
+        // Rank 1 makes another call than the two others.
+        let (ranks, _network) = transports(&[0, 1, 2], Delivery::Lent(1), 10_000);
+        let [here, odd, like] = [&ranks[0], &ranks[1], &ranks[2]];
+        here.arrive_lending(&call(1, 16_000), &offer, input, |_| 0..16_000);
+        odd.arrive(&call(1, 9), &offer, 0, |_| true);
+        like.arrive(&call(1, 16_000), &offer, 0, |_| true);
+        here.give_back_lent();
+        let told = [(odd, 9), (like, 16_000)].map(|(t, count)| t.meet(0, &mut call(1, count)).unwrap_err());
+        for told in told {
+            assert!(told.message.contains("ranks disagree in call #1"), "{told}");
+        }
+        // Who waits for rank 0 to be done with what came before has waited long enough.
+        assert!(odd.has_arrived(0, 1));
+    }
+
+    #[test]
+    fn who_waits_for_a_payload_that_was_withdrawn_hears_that_its_rank_has_given_up() {
+        let mut words = [7u64; 2000];
+        let (input, offer) = (Payload::from(&mut words[..]), Offer { payload: true, ..Offer::default() });
+        let (ranks, _network) = transports(&[0, 1], Delivery::Lent(1), 10_000);
+        ranks[0].arrive_lending(&call(1, 16_000), &offer, input, |_| 0..16_000);
+        ranks[1].arrive(&call(1, 16_000), &offer, 0, |_| true);
+        ranks[0].give_back_lent();
+        ranks[0].fail(1);
+        let told = ranks[1].meet(0, &mut call(1, 16_000)).unwrap_err();
+        assert!(told.message.contains("gave up after an error in its call #1"), "{told}");
+    }
+}

@@ -41,7 +41,7 @@ use crate::sync::wait::Backoff;
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
-use arrival::{AGREED, Fingerprint, Offer};
+use arrival::{AGREED, Fingerprint, Offer, WITHDRAWN};
 use far::Far;
 use single_copy::SingleCopy;
 use std::sync::{Arc, OnceLock, Weak};
@@ -268,8 +268,15 @@ impl Transport {
         scope.doubt |= line.trail.load(Ordering::Relaxed) != scope.trail;
         let words = [line.words[0].load(Ordering::Relaxed), line.words[1].load(Ordering::Relaxed)];
         let offer = Offer::unpack(args, words);
+        if !self.is_far(peer) {
+            return Ok(offer);
+        }
+        if args & WITHDRAWN != 0 {
+            // It has found that another rank's arguments differ, or that the call cannot end. This rank finds that, too.
+            self.wait(scope, || false)?;
+        }
         // A far rank's buffers cannot be reached, so plans take the way through slots.
-        Ok(if self.is_far(peer) { Offer { input: None, output: None, ..offer } } else { offer })
+        Ok(Offer { input: None, output: None, ..offer })
     }
 
     /// Publishes this rank's program counter to near ranks. Far ones are sent it ([`send_slot`](Self::send_slot)).

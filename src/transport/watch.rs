@@ -244,7 +244,7 @@ impl Transport {
     /// Tells whether no rank needs rank `r` any more in this call.
     fn part_is_over(&self, r: Rank, scope: &Scope) -> bool {
         if scope.arrival_is_all {
-            return self.has_arrived(r, scope.seq);
+            return self.has_arrived(r, scope.seq) && !self.has_withdrawn(r, scope.seq);
         }
         let counter = self.lines(r).progress(r).counter.load(Ordering::Acquire);
         counter >= counter_base(scope.seq + 1) - 1

@@ -12,6 +12,7 @@ pub use super::header::{HEADER, MessageHeader};
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::memory::word::{AtomicOp, Change};
+use crate::transport::arrival;
 use crate::transport::link::{Body, Ending, FarAccess, LifeLine, News, TakenLine};
 
 /// Words of the largest frame without its bytes.
@@ -157,7 +158,8 @@ fn own_words(kind: u64) -> Option<usize> {
     })
 }
 
-/// Makes the last of some frames one that changes nothing: a counter, or an arrival, whose bytes lie elsewhere.
+/// Makes the last of some frames, whose bytes lie elsewhere, one that shows none: a counter that changes nothing, or an arrival that is
+/// withdrawn.
 pub fn withdraw(mut frames: &mut [u64]) {
     // BOUND: the words.
     while let [first, _, own @ ..] = frames {
@@ -194,12 +196,11 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let body = match kind {
         DATA => Body::Data { at: usize::try_from(own[0]).ok()?, bytes, counter: own[1] },
         COUNTER => Body::Counter(own[0]),
-        ARRIVAL => {
-            let [seq, args, count, trail] = [own[0], own[1], own[2], own[3]];
+        ARRIVAL | WITHDRAWN => {
+            let withdrawn = if kind == WITHDRAWN { arrival::WITHDRAWN } else { 0 };
+            let [seq, args, count, trail] = [own[0], own[1] | withdrawn, own[2], own[3]];
             Body::Arrival { seq, args, count, trail, payload: bytes, part: None }
         }
-        // Changes nothing: each counter is more.
-        WITHDRAWN => Body::Counter(0),
         PIECE => Body::Piece { index: own[0], args: own[1], count: own[2], bytes },
         TAKEN => Body::Taken(TakenLine { taken: own[0], refused: own[1], refused_args: [own[2], own[3]] }),
         LIFE => Body::Life(LifeLine {
@@ -363,10 +364,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_changes_nothing_and_keeps_its_number() {
-        let arrival =
-            Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload: Payload::EMPTY, part: None };
-        for last in [Body::Counter(9), arrival] {
+    fn what_is_withdrawn_shows_no_bytes_and_keeps_its_number() {
+        let (payload, part) = (Payload::EMPTY, None);
+        let arrival = |args| Body::Arrival { seq: 1, args, count: 3, trail: 4, payload, part };
+        let gone = arrival(2 | arrival::WITHDRAWN);
+        for (last, left) in [(Body::Counter(9), Body::Counter(0)), (arrival(2), gone)] {
             let mut words = Vec::new();
             put(&mut words, &Item::Ahead(5), false);
             put(&mut words, &Item::Line(7, Body::Counter(8)), false);
@@ -375,7 +377,8 @@ mod tests {
             let mut rest = &mut words[..];
             assert!(matches!(take(&mut rest), Some(Item::Ahead(5))));
             assert!(matches!(take(&mut rest), Some(Item::Line(7, Body::Counter(8)))));
-            assert!(matches!(take(&mut rest), Some(Item::Line(8, Body::Counter(0)))) && rest.is_empty());
+            assert_eq!(take(&mut rest).map(|item| text(&item)), Some(text(&Item::Line(8, left))));
+            assert!(rest.is_empty());
         }
     }
 
