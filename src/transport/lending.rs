@@ -9,7 +9,7 @@ use super::far::FarRanks;
 use super::link::Body;
 use super::posting::arrival;
 use super::{Scope, Transport};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::view::Payload;
 use crate::sys::{clock, cpu};
 use crate::types::Rank;
@@ -79,12 +79,17 @@ impl Transport {
         }
     }
 
-    /// The call has failed, and its buffers are its caller's again.
+    /// The call has failed, and its buffers are its caller's again. `is_usable`: other calls may follow. Then it waits until all is sent: the
+    /// provider ends a connection if what it sends by it was freed.
     #[cold]
-    pub fn give_back_lent(&self) {
-        if let Some(far) = self.far.as_ref().filter(|far| far.holds_lent()) {
-            far.link.give_back_lent();
+    pub fn give_back_lent(&self, scope: &Scope, is_usable: bool) {
+        let Some(far) = self.far.as_ref().filter(|far| far.holds_lent()) else { return };
+        if is_usable {
+            let deadline_ns = if scope.deadline_ns == 0 { self.deadline() } else { scope.deadline_ns };
+            let watch = || self.check_abort().and_then(|()| self.check_alarm());
+            let _ = self.wait_watching(deadline_ns, || !far.holds_lent(), watch, Error::pending);
         }
+        far.link.give_back_lent();
     }
 
     /// Waits until far ranks were sent all that was posted, or until a time. What a rank says when it fails is behind what it has sent before, and
@@ -111,6 +116,7 @@ impl Transport {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::kernels;
     use crate::transport::in_process::{Delivery, transports};
     use crate::types::{Collective, DataType, RedOp};
 
@@ -137,7 +143,7 @@ mod tests {
         here.arrive_lending(&call(1, 16_000), &offer, input, |_| 0..16_000);
         odd.arrive(&call(1, 9), &offer, 0, |_| true);
         like.arrive(&call(1, 16_000), &offer, 0, |_| true);
-        here.give_back_lent();
+        here.give_back_lent(&call(1, 16_000), false);
         let told = [(odd, 9), (like, 16_000)].map(|(t, count)| t.meet(0, &mut call(1, count)).unwrap_err());
         for told in told {
             assert!(told.message.contains("ranks disagree in call #1"), "{told}");
@@ -147,13 +153,30 @@ mod tests {
     }
 
     #[test]
+    fn a_call_after_which_others_may_follow_keeps_its_buffers_until_they_are_sent() {
+        for seed in 0..20 {
+            let mut words = [7u64; 2000];
+            let (input, offer) = (Payload::from(&mut words[..]), Offer { payload: true, ..Offer::default() });
+            let (ranks, _network) = transports(&[0, 1], Delivery::Lent(seed), 10_000);
+            ranks[0].arrive_lending(&call(1, 16_000), &offer, input, |_| 0..16_000);
+            ranks[0].give_back_lent(&call(1, 16_000), true);
+            kernels::zero(input);
+            ranks[1].arrive(&call(1, 16_000), &offer, 0, |_| true);
+            ranks[1].meet(0, &mut call(1, 16_000)).unwrap();
+            let mut come = [0u64; 2000];
+            kernels::copy(Payload::from(&mut come[..]), ranks[1].payload_of(0, 1, 16_000), false);
+            assert!(come.iter().all(|&word| word == 7), "{seed}");
+        }
+    }
+
+    #[test]
     fn who_waits_for_a_payload_that_was_withdrawn_hears_that_its_rank_has_given_up() {
         let mut words = [7u64; 2000];
         let (input, offer) = (Payload::from(&mut words[..]), Offer { payload: true, ..Offer::default() });
         let (ranks, _network) = transports(&[0, 1], Delivery::Lent(1), 10_000);
         ranks[0].arrive_lending(&call(1, 16_000), &offer, input, |_| 0..16_000);
         ranks[1].arrive(&call(1, 16_000), &offer, 0, |_| true);
-        ranks[0].give_back_lent();
+        ranks[0].give_back_lent(&call(1, 16_000), false);
         ranks[0].fail(1);
         let told = ranks[1].meet(0, &mut call(1, 16_000)).unwrap_err();
         assert!(told.message.contains("gave up after an error in its call #1"), "{told}");

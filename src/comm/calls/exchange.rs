@@ -255,7 +255,7 @@ impl CommCore {
         ended.map_err(|e| {
             let told = self.fail_wait(e);
             // Only now: the other ranks hear by the same link.
-            self.transport.give_back_lent();
+            self.transport.give_back_lent(scope, self.shared.broken.get().is_none());
             told
         })
     }
