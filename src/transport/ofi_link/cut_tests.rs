@@ -246,3 +246,32 @@ fn two_ranks_that_close_the_only_two_rails_at_once_are_told() {
         }
     }
 }
+
+#[test]
+fn what_goes_to_a_place_after_a_write_does_not_come_before_it_by_another_rail() {
+    if !is_there() {
+        return;
+    }
+    let place = WRITTEN;
+    for (with_trailers, bytes) in [(true, SENT * 8), (true, WRITTEN), (false, SENT * 8)] {
+        let mut sides = sides(with_trailers, 2);
+        sides.iter().for_each(|side| side.link.state.lock().others.next_look_ns = u64::MAX);
+        // The first goes by rail 0, the second by rail 1, which its receiver does not look at.
+        sides[1].link.state.lock().unpolled = 1 << 1;
+        for (at, bytes, word) in [(0, WRITTEN, 1), (place, WRITTEN, 2), (place, bytes, 3)] {
+            let (side, mut words) = (&mut sides[0], vec![word; bytes / 8]);
+            let source = side.control.staging(0, at, bytes);
+            kernels::copy(source, Payload::from(&mut words[..]), false);
+            let body = Body::Data { at, bytes: source, counter: word };
+            side.link.post(1, Frame { from: 0, number: side.posted, body }).unwrap();
+            side.posted += 1;
+        }
+        (0..100).for_each(|_| sides.iter_mut().for_each(Side::poll));
+        sides[1].link.state.lock().unpolled = 0;
+        poll_until(&mut sides, "what was posted", |sides| sides[1].come.len() == 3);
+        let mut words = vec![0u64; bytes / 8];
+        kernels::copy(Payload::from(&mut words[..]), sides[1].mirror.staging(0, place, bytes), false);
+        assert!(words.iter().all(|&word| word == 3), "{with_trailers} {bytes}: the write came later");
+        std::thread::scope(|scope| sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side)))));
+    }
+}

@@ -236,10 +236,10 @@ impl FarPeer {
         self.written.wrapping_sub(self.acknowledged) < WRITES
     }
 
-    /// Is a write to this place of its mirror under way? It may be, if the peer has refused the message that it was a part of. Another one must
-    /// wait, for an engine may write in any order.
-    pub fn is_under_way(&self, there: usize) -> bool {
-        self.under_way.iter().any(|write| write.there == there)
+    /// Is a write to some of these bytes of its mirror under way? It may be, if the peer has refused the message that it was a part of, or if the
+    /// ranks have disagreed in its call. What goes there next must wait, for an engine may write in any order.
+    pub fn is_under_way(&self, there: usize, bytes: usize) -> bool {
+        self.under_way.iter().any(|write| write.there < there + bytes && there < write.there + write.bytes)
     }
 
     /// The provider has taken a write, with these frames.

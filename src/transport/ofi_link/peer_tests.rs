@@ -53,9 +53,15 @@ fn acknowledgements_that_cannot_be_are_not_believed() {
 #[test]
 fn a_place_is_free_again_when_the_write_to_it_was_taken_in() {
     let mut peer = peer();
-    let under_way = |peer: &FarPeer| [100, 200, 300, 400].map(|there| peer.is_under_way(there));
+    let under_way = |peer: &FarPeer| [100, 200, 300, 400].map(|there| peer.is_under_way(there, 8));
     [100, 200, 300].into_iter().for_each(|there| peer.wrote(there, 0, 8, 0, &[]));
     assert_eq!(under_way(&peer), [true, true, true, false]);
+    assert!(
+        peer.is_under_way(93, 8)
+            && peer.is_under_way(307, 1)
+            && !peer.is_under_way(92, 8)
+            && !peer.is_under_way(108, 92)
+    );
     peer.acknowledge(2);
     assert_eq!(under_way(&peer), [false, false, true, false]);
     peer.acknowledge(4);

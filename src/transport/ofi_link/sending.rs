@@ -46,7 +46,7 @@ impl Others {
             Body::Life(_) | Body::News(_) | Body::Taken(_) => (Payload::EMPTY, false),
         };
         let item = Item::Line(posted.number, posted.body);
-        if bytes.bytes() > SMALL {
+        if bytes.bytes() > SMALL || self.follows_a_write(to, posted.body, bytes) {
             return self.post_write(rails, to, &posted, bytes);
         }
         let words = LARGEST_FRAME + bytes.bytes().div_ceil(8);
@@ -59,6 +59,17 @@ impl Others {
             return Ok(());
         }
         self.send_held_for(rails, to)
+    }
+
+    /// Would the bytes of a frame be overwritten, if they came by a message, by a write to their place that comes later by another rail?
+    fn follows_a_write(&self, to: Rank, body: Body<'_>, bytes: Payload<'_>) -> bool {
+        let has_place = matches!(body, Body::Data { .. } | Body::Arrival { .. } | Body::Piece { .. });
+        if self.interfaces.len() == 1 || !has_place || bytes.is_empty() {
+            return false;
+        }
+        let at = self.near.offset_of(bytes).map(|at| self.mirror.mirrored(self.rank, to, at));
+        let peer = self.peers.get(to as usize).and_then(Option::as_ref);
+        at.zip(peer).is_some_and(|(at, peer)| peer.is_under_way(at, bytes.bytes()))
     }
 
     /// Sends something that is no frame of the rank's.
@@ -174,12 +185,10 @@ impl Others {
 
     /// Writes a range of the control segment to its place in a peer's mirror, with the frames that belong to it. False: not now.
     fn write(&mut self, rails: &mut Rails, to: Rank, range: WriteRange, frames: &[u64]) -> Result<bool> {
-        let (rank, rings) = (self.rank, self.near.layout().reserved());
+        let rank = self.rank;
         let there = self.mirror.mirrored(rank, to, range.at);
         let Some(peer) = self.peer(to) else { return Ok(true) };
-        // Of slots and payloads no write can be: their readers' counters come with the word that these were taken in.
-        let is_piece = range.at >= rings;
-        if is_piece && peer.is_under_way(there) {
+        if peer.is_under_way(there, range.bytes) {
             return self.ask(rails, to).map(|()| false);
         }
         if !peer.has_room() {
