@@ -1,7 +1,7 @@
 //! Devices: how many there are, and which one a thread uses.
 //!
-//! There are `PENNY_DEVICES` devices; else as many as the launcher has started ranks on this host, so that rank r can use device r as it
-//! would on a machine with a GPU for each rank; else 8.
+//! There are `PENNY_DEVICES` devices; else 8, or as many as the launcher has started ranks on this host if these are more: rank r can use
+//! device r, and a few processes can use several devices each.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::{allocations, capture, codes, event, order, stream};
 
 /// The version of CUDA's runtime that the headers describe.
 const VERSION: c_int = 12080;
-/// Devices where nothing says how many.
+/// Devices at least where nothing says how many.
 const DEFAULT_COUNT: c_int = 8;
 /// More devices than this have no PCI number.
 const MOST: c_int = 254;
@@ -55,7 +55,7 @@ fn read_count() -> Result<c_int> {
         };
     }
     let number = |name: &&str| std::env::var(name).ok()?.trim().parse::<c_int>().ok();
-    Ok(LAUNCHERS.iter().find_map(number).filter(|count| *count > 0).unwrap_or(DEFAULT_COUNT).min(MOST))
+    Ok(LAUNCHERS.iter().find_map(number).map_or(DEFAULT_COUNT, |count| count.clamp(DEFAULT_COUNT, MOST)))
 }
 
 /// Is this the number of a device?

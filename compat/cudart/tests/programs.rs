@@ -182,7 +182,8 @@ fn counted(env: &[(&str, &str)]) -> String {
 #[test]
 fn the_environment_says_how_many_devices_there_are() {
     assert_eq!(counted(&[]), "8\n");
-    assert_eq!(counted(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "3")]), "3\n");
+    assert_eq!(counted(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "3")]), "8\n");
+    assert_eq!(counted(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "12")]), "12\n");
     assert_eq!(counted(&[("LOCAL_WORLD_SIZE", "5"), ("PENNY_DEVICES", "2")]), "2\n");
     assert_eq!(counted(&[("MPI_LOCALNRANKS", "none")]), "8\n");
     assert_eq!(
