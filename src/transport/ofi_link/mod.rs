@@ -22,6 +22,7 @@ mod address;
 mod cut_tests;
 mod header;
 mod lent;
+mod lost_frames;
 mod messages;
 mod peer;
 mod peer_rails;
@@ -126,6 +127,9 @@ struct Others {
     patience_ns: u64,
     /// How long a peer may take to say that it has closed the rails that this rank has.
     settle_ns: u64,
+    /// The time between two looks at what was posted, and how long frames may be late.
+    look_ns: u64,
+    late_ns: u64,
     /// Some peer is lost.
     is_lost: bool,
     /// The link is being dropped.
@@ -257,6 +261,8 @@ impl Prepared {
             holds_arrival: false,
             patience_ns: CONNECT_NS,
             settle_ns: GRACE_NS,
+            look_ns: lost_frames::LOOK_NS,
+            late_ns: lost_frames::LATE_NS,
             is_lost: false,
             said_goodbye: false,
             refused: 0,
@@ -348,8 +354,9 @@ impl State {
         if others.is_waiting {
             others.send_waiting(rails)?;
         }
-        if rails.len() > 1 {
-            others.watch_rails(rails)?;
+        match rails.len() {
+            1 => others.look_for_lost_frames(rails)?,
+            _ => others.watch_rails(rails)?,
         }
         if others.to_close != 0 {
             others.close_rails(rails);

@@ -1,6 +1,7 @@
 //! One far peer, as this rank's link sees it: what waits to be sent to it, and what has come from it.
 
 use super::address::RankAddress;
+use super::lost_frames::Tally;
 use super::messages::Messages;
 use super::peer_rails::PeerRails;
 use super::trailer::TRAILER;
@@ -79,6 +80,8 @@ pub struct FarPeer {
     /// Frames that were posted to it, and that have come from it.
     pub posted: u64,
     pub come: u64,
+    /// What both have told of these numbers.
+    pub tally: Tally,
     /// Its goodbye: the number of frames that it has sent.
     pub goodbye: Option<u64>,
     /// It was told that its goodbye and all before were taken in.
@@ -137,6 +140,7 @@ impl FarPeer {
             halves: BTreeMap::new(),
             posted: 0,
             come: 0,
+            tally: Tally::default(),
             goodbye: None,
             is_answered: false,
             goodbye_taken: false,

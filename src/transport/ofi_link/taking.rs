@@ -62,6 +62,7 @@ impl Others {
                     peer.queue.clear();
                 }
                 Item::ByeTaken => peer.goodbye_taken = true,
+                Item::Posted(frames) => peer.tally.hears(frames),
                 Item::Credit => {}
                 Item::Ask(until) => peer.asks(until),
                 Item::Ahead(bits) => peer.acknowledge_ahead(header.seen, bits),

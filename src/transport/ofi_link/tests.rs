@@ -335,3 +335,38 @@ fn a_call_does_not_wait_until_the_dead_have_taken_in_what_it_has_lent() {
     mirror.life(1).node.mark_dead();
     assert!(!sender.holds_lent());
 }
+
+#[test]
+fn frames_that_are_lost_with_their_connection_are_missed_and_late_ones_are_not() {
+    if !is_there() {
+        return;
+    }
+    for loses in [false, true] {
+        let ([sender, receiver], _) = pair();
+        for link in [&sender, &receiver] {
+            let mut state = link.state.lock();
+            (state.others.look_ns, state.others.late_ns) = (1_000_000, 20_000_000);
+        }
+        let post = |number| {
+            sender.post(1, Frame { from: 0, number, body: Body::Counter(number) }).unwrap();
+            if loses && number == 0 {
+                // As if it had gone by a connection that was lost.
+                sender.state.lock().others.peers[1].as_mut().unwrap().held.truncate(wire::HEADER);
+            }
+        };
+        (0..3).for_each(post);
+        let mut told = None;
+        let mut come = 0;
+        until(|| {
+            sender.poll(&mut |_| ()).unwrap();
+            told = receiver.poll(&mut |_| come += 1).err();
+            // A process at rest does not wake for this.
+            let rests = |link: &OfiLink| link.state.lock().others.until_look() == std::time::Duration::MAX;
+            told.is_some() || come == 3 && rests(&sender) && rests(&receiver)
+        });
+        assert_eq!(told.is_some(), loses, "{told:?}");
+        if let Some(told) = told {
+            assert!(told.message.contains("1 of the frames that rank 0 on "), "{told}");
+        }
+    }
+}

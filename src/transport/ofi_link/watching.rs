@@ -17,8 +17,11 @@ impl Others {
     /// Returns how long nobody has to look after rails.
     pub(super) fn until_look(&self) -> Duration {
         let is_unheard = |peer: &FarPeer| !peer.is_gone() && peer.rails.is_unheard();
-        let looks = self.interfaces.len() > 1 && self.peers.iter().flatten().any(is_unheard);
-        if looks { LOOK } else { Duration::MAX }
+        match self.interfaces.len() {
+            1 => self.until_tally(),
+            _ if self.peers.iter().flatten().any(is_unheard) => LOOK,
+            _ => Duration::MAX,
+        }
     }
 
     /// Returns a rail to a rank for sentences, as " by eth0 (10.0.0.1 here, 10.0.0.2 there)"; empty if there is one only.
