@@ -7,7 +7,7 @@
 use super::Transport;
 use super::far::{Far, FarRanks};
 use super::link::{Body, Ending, News};
-use crate::memory::control::Control;
+use crate::memory::control::{ABSENT, ALIVE, Control};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::cpu;
 use crate::types::Rank;
@@ -77,6 +77,18 @@ impl Transport {
         self.first_dead();
         self.ring_all();
         self.wake_own();
+    }
+
+    /// A far rank has left, as something else than the link tells, a while ago. If its link has not told that, its last words are lost, and nobody else
+    /// tells those that wait for it.
+    pub fn miss_far_farewell(&self, rank: Rank) {
+        let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
+        far.poll_to_the_end();
+        far.note_post();
+        let state = self.lines(rank).life(rank).state.load(Ordering::Acquire);
+        if matches!(state, ABSENT | ALIVE) && !self.is_aborted() {
+            self.note_far_death(rank);
+        }
     }
 
     /// Names a rank's process in the file of the family, in which ranks have other numbers: its PID, and its host, for processes of two

@@ -9,17 +9,19 @@ use crate::error::{Error, Result};
 use crate::fabric::live::{HostNews, Participant};
 use crate::log;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::background;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time between two looks at whether the rank has left.
 const LOOK: Duration = Duration::from_millis(500);
 /// The messages to the clock of a declared machine that are kept for a rank which has not joined.
 const MOST_EARLY: usize = 4096;
+/// Milliseconds after which a rank that has left is missed where its link has not told so.
+const FAREWELL_MS: u64 = 30_000;
 /// The stack of the thread, on which the engine of a declared machine may run.
 const STACK: usize = 2 << 20;
 
@@ -41,6 +43,8 @@ pub(in crate::comm) struct Lifeline {
     clock: Mutex<Clock>,
     /// The ranks of this host whose deaths this rank has told the server.
     told_dead: Mutex<Vec<Rank>>,
+    /// How long the farewells of ranks that have left may be under way.
+    farewell_ms: AtomicU64,
 }
 
 /// The clock of a declared machine.
@@ -75,6 +79,7 @@ impl Lifeline {
             dead: Mutex::default(),
             clock: Mutex::new(Clock::Early(Vec::new())),
             told_dead: Mutex::default(),
+            farewell_ms: AtomicU64::new(FAREWELL_MS),
         });
         lifeline.add(transport, (0..transport.nranks()).collect());
         transport.keep_until_end(Arc::new(Leave(lifeline.clone())));
@@ -134,18 +139,24 @@ impl Lifeline {
     fn note_death(&self, rank: Rank) {
         // Before the listeners are looked up: who is not among them yet finds it there.
         self.dead.lock().push(rank);
+        self.listeners_of(rank).iter().for_each(|(transport, there)| transport.note_far_death(*there));
+    }
+
+    /// Returns the communicators that a rank of the meeting is in, and its rank in each.
+    fn listeners_of(&self, rank: Rank) -> Vec<(Arc<Transport>, Rank)> {
         let found = |listener: &Listener| {
             let there = listener.ranks.iter().position(|&r| r == rank)?;
             Some((listener.transport.upgrade()?, there as Rank))
         };
-        let all: Vec<_> = self.listeners.lock().iter().filter_map(found).collect();
-        all.iter().for_each(|(transport, rank)| transport.note_far_death(*rank));
+        self.listeners.lock().iter().filter_map(found).collect()
     }
 
     fn listen(&self) {
         let mut rank_0_left = false;
+        let mut left = Vec::new();
         // BOUND: the rank leaves, or its process ends.
         while !self.is_over.load(Ordering::Acquire) {
+            self.miss_farewells(&mut left);
             let heard = self.attendance.hear(LOOK);
             match heard {
                 Some(Heard::Silence | Heard::Cut) if self.is_at_rank_0 && !rank_0_left => {
@@ -160,17 +171,40 @@ impl Lifeline {
             match heard {
                 Heard::Death(rank) => self.note_death(rank),
                 Heard::Failed(error) => self.fail(error),
-                Heard::Left(rank) => rank_0_left |= rank == 0,
+                Heard::Left(rank) => {
+                    rank_0_left |= rank == 0;
+                    left.push((rank, Instant::now()));
+                }
                 // For the clock alone.
                 Heard::Told { .. } => {}
-                Heard::Silence => return self.miss_the_server(rank_0_left),
+                Heard::Silence => {
+                    self.miss_the_server(rank_0_left);
+                    break;
+                }
                 // None of those ranks answers any more, and nobody tells of their end.
                 Heard::Cut => {
                     for &rank in &self.beside {
                         self.note_death(rank);
                     }
-                    return self.miss_the_server(rank_0_left);
+                    self.miss_the_server(rank_0_left);
+                    break;
                 }
+            }
+        }
+        // BOUND: the farewells, or the rank leaves.
+        while !left.is_empty() && !self.is_over.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+            self.miss_farewells(&mut left);
+        }
+    }
+
+    /// Misses ranks that have left a while ago, and whose links have not told so.
+    fn miss_farewells(&self, left: &mut Vec<(Rank, Instant)>) {
+        let patience = Duration::from_millis(self.farewell_ms.load(Ordering::Relaxed));
+        let missed = left.extract_if(.., |(_, when)| when.elapsed() > patience);
+        for (rank, _) in missed {
+            for (transport, there) in self.listeners_of(rank) {
+                transport.miss_far_farewell(there);
             }
         }
     }

@@ -66,3 +66,44 @@ fn one_early_message_more_ends_the_join_with_a_sentence() {
         );
     });
 }
+
+#[test]
+fn a_rank_that_has_left_is_missed_if_its_link_has_lost_that_and_only_then() {
+    let place = MeetingPlace::Id(bootstrap::create_id_for_hosts().unwrap());
+    let come = |rank: Rank| {
+        let hello = Hello { rank, nranks: 3, info: &[], fds: &[] };
+        let minute = Some(Duration::from_secs(60));
+        bootstrap::meet(&place, &hello, minute, &mut |_, _: &[u8], _| Ok(()), &|| Ok(())).unwrap()
+    };
+    let (all, _network) = transports(&[0, 1, 2], Delivery::InOrder, 60_000);
+    std::thread::scope(|scope| {
+        let (come, all) = (&come, &all);
+        scope.spawn(move || {
+            let lifeline = Lifeline::begin(come(0), true, Vec::new(), &all[0]).unwrap();
+            lifeline.tell_joined();
+            lifeline.farewell_ms.store(100, Ordering::Relaxed);
+            for _ in 0..20_000 {
+                if all[0].check_present(1..2).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let told = all[0].check_present(1..2).unwrap_err();
+            assert!(told.message.contains("rank 1 (pid") && told.message.contains("died"), "{told}");
+            std::thread::sleep(LOOK * 2);
+            let told = all[0].check_present(2..3).unwrap_err();
+            assert!(told.message.contains("rank 2 (pid") && told.message.contains("destroyed"), "{told}");
+        });
+        scope.spawn(move || {
+            let attendance = come(1);
+            attendance.tell_joined();
+            attendance.leave();
+        });
+        scope.spawn(move || {
+            let attendance = come(2);
+            attendance.tell_joined();
+            all[2].leave();
+            attendance.leave();
+        });
+    });
+}
