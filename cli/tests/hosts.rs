@@ -26,7 +26,7 @@ impl Hosts {
 
     fn run(&self, options: &[&str], script: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
-        for name in ["PENNY_HOST_ID", "MASTER_ADDR", "MASTER_PORT", "PENNY_JOB_ID"] {
+        for name in ["PENNY_HOST_ID", "MASTER_ADDR", "MASTER_PORT", "PENNY_JOB_ID", "FI_TCP_MAX_RX_SIZE"] {
             command.env_remove(name);
         }
         let run = command.args(["run", "--rsh"]).arg(self.rsh()).args(options).args(["sh", "-c", script]);
@@ -76,6 +76,14 @@ fn all_ranks_have_one_secret_and_one_place_to_meet() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let secret = said.split_whitespace().last().unwrap().to_owned();
     assert!(secret.len() == 32 && said.matches(&secret).count() == 1, "{said}");
+}
+
+#[test]
+fn libfabric_takes_little_memory_for_each_communicator_unless_the_user_says_otherwise() {
+    let hosts = Hosts::new();
+    let size = |options: &[&str]| lines(&hosts.run(options, "echo $FI_TCP_MAX_RX_SIZE"));
+    assert_eq!(size(&["--hosts", "a,b"]), ["256", "256"]);
+    assert_eq!(size(&["--hosts", "a", "--env", "FI_TCP_MAX_RX_SIZE=4096"]), ["4096"]);
 }
 
 #[test]

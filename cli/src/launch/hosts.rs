@@ -153,7 +153,7 @@ impl HostArgs {
         Ok(Work { commands, noun: "host", timeout: job.timeout, ends_with_stdin: false })
     }
 
-    /// The variables of all ranks: Penny's own as they are set here, those that the user names, and where rank 0 is.
+    /// The variables of all ranks: Penny's own as they are set here, those that the user names, where rank 0 is, and libfabric's buffers.
     fn environment(&self, first: &HostRanks, job: &Job) -> BTreeMap<String, String> {
         let own = std::env::vars().filter(|(name, _)| name.starts_with("PENNY_"));
         let mut all: BTreeMap<String, String> = own.collect();
@@ -172,10 +172,15 @@ impl HostArgs {
         let master = self.master.clone().or_else(|| set("MASTER_ADDR"));
         all.insert("MASTER_ADDR".into(), master.unwrap_or_else(|| first.host.clone()));
         all.insert("MASTER_PORT".into(), set("MASTER_PORT").unwrap_or_else(|| chosen_port().to_string()));
+        all.insert(TCP_BUFFERS.0.into(), set(TCP_BUFFERS.0).unwrap_or_else(|| TCP_BUFFERS.1.into()));
         all.extend(job.environment.iter().cloned());
         all
     }
 }
+
+/// The size of buffers of libfabric's tcp provider, unless the user sets it. There are 1,024 for each communicator, of 16 KiB by default, for
+/// messages with tags that come before they are asked for. Penny sends none.
+const TCP_BUFFERS: (&str, &str) = ("FI_TCP_MAX_RX_SIZE", "256");
 
 /// One host's part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

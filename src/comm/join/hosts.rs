@@ -178,7 +178,11 @@ fn link(
     let provider = bootstrap::provider();
     let prepared_link = OfiLink::prepare(control, rank, nranks, rails, provider.as_deref())?;
     let gone = |e: std::io::Error| {
-        Error::remote(format!("the connection to {}, where the ranks meet, is lost: {e}", attendance.host()))
+        Error::remote(format!(
+            "the connection to {}, where the ranks meet, is lost: {e}; the process that serves the meeting has ended, or the network is cut: \
+             look at what that process says, and make a new communicator",
+            attendance.host()
+        ))
     };
     attendance.tell(&prepared_link.blob()).map_err(gone)?;
     let is_late = |late: usize| {
