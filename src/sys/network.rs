@@ -54,7 +54,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
 /// Listens on an address and a port; 0: any port.
 pub fn listen(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(SocketAddr::new(address, port))?;
-    // Many ranks come at once, and anybody may. The default, 128, makes some wait for a second until they are heard.
+    // Many ranks connect at once, and strangers may. With the default backlog of 128 some would wait a second until TCP sends their SYN again.
     socket::listen(&listener, socket::Backlog::MAXCONN)?;
     listener.set_nonblocking(true)?;
     Ok(listener)

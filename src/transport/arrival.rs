@@ -51,7 +51,7 @@ const INPUT: u64 = 1 << 57;
 const OUTPUT: u64 = 1 << 58;
 const IN_PLACE: u64 = 1 << 59;
 const PRIVATE: u64 = 1 << 60;
-/// In what a far rank has told: its call has failed before the payload was sent, which is not there.
+/// The flag of a far rank's arrival whose call failed before the payload was sent: there is none.
 pub const WITHDRAWN: u64 = 1 << 61;
 /// The bits of `args` on which ranks must agree.
 pub const AGREED: u64 = (1 << 56) - 1;
@@ -148,7 +148,7 @@ impl Transport {
         die_point!(15 "arrival_rung");
     }
 
-    /// Has a far rank entered call `seq`, and left it before its payload was sent?
+    /// Tells whether a far rank has entered call `seq` and left it before its payload was sent.
     #[inline]
     pub(super) fn has_withdrawn(&self, rank: Rank, seq: u64) -> bool {
         let line = self.lines(rank).arrival(rank, seq);

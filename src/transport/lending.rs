@@ -148,7 +148,7 @@ mod tests {
         for told in told {
             assert!(told.message.contains("ranks disagree in call #1"), "{told}");
         }
-        // Who waits for rank 0 to be done with what came before has waited long enough.
+        // Rank 1 sees that rank 0 has entered call 1, so it does not wait for the end of rank 0's earlier calls.
         assert!(odd.has_arrived(0, 1));
     }
 

@@ -172,14 +172,15 @@ impl HostArgs {
         let master = self.master.clone().or_else(|| set("MASTER_ADDR"));
         all.insert("MASTER_ADDR".into(), master.unwrap_or_else(|| first.host.clone()));
         all.insert("MASTER_PORT".into(), set("MASTER_PORT").unwrap_or_else(|| chosen_port().to_string()));
-        all.insert(TCP_BUFFERS.0.into(), set(TCP_BUFFERS.0).unwrap_or_else(|| TCP_BUFFERS.1.into()));
+        let (name, size) = TCP_BUFFERS;
+        all.insert(name.into(), set(name).unwrap_or_else(|| size.into()));
         all.extend(job.environment.iter().cloned());
         all
     }
 }
 
-/// The size of buffers of libfabric's tcp provider, unless the user sets it. There are 1,024 for each communicator, of 16 KiB by default, for
-/// messages with tags that come before they are asked for. Penny sends none.
+/// The variable of the size of buffers of libfabric's tcp provider, and its value unless the user sets it. The provider makes 1,024 of them for
+/// each communicator, of 16 KiB by default, for unexpected tagged messages. Penny sends no tagged messages.
 const TCP_BUFFERS: (&str, &str) = ("FI_TCP_MAX_RX_SIZE", "256");
 
 /// One host's part of a job.

@@ -15,7 +15,7 @@ use crate::{allocations, capture, codes, event, order, stream};
 
 /// The version of CUDA's runtime that the headers describe.
 const VERSION: c_int = 12080;
-/// Devices at least where nothing says how many.
+/// The least number of devices where `PENNY_DEVICES` does not set it.
 const DEFAULT_COUNT: c_int = 8;
 /// More devices than this have no PCI number.
 const MOST: c_int = 254;

@@ -120,7 +120,7 @@ fn is_idle(refused: &SessionRefusal) -> bool {
     matches!(refused, SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Did it end before the server said what it is?
+/// Tells whether an attempt ended before the server had said what it is.
 fn is_late(refused: &SessionRefusal) -> bool {
     matches!(refused, SessionRefusal::Unreachable(_) | SessionRefusal::Mute | SessionRefusal::TurnedAway)
 }

@@ -190,9 +190,10 @@ impl Endpoint {
     /// trailer of each, which has not gone as a whole.
     pub fn give_back_lent(&mut self, to: impl Fn(PeerId) -> bool, withdraw: impl Fn(&mut [u64])) {
         let lent = self.lent;
-        let is_meant = |bit: &u32| lent >> bit & 1 == 1 && to(self.receivers[RECEIVES + *bit as usize]);
-        let meant: Vec<u32> = (0..u64::BITS).filter(is_meant).collect();
-        for bit in meant {
+        for bit in (0..u64::BITS).filter(|bit| lent >> bit & 1 == 1) {
+            if !to(self.receivers[RECEIVES + bit as usize]) {
+                continue;
+            }
             self.lent &= !(1 << bit);
             let buffer = self.buffer(RECEIVES as u32 + bit);
             // SAFETY: a buffer of that many words. The provider only reads it, and only when the endpoint is used.

@@ -15,6 +15,7 @@ impl State {
         }
     }
 
+    /// The same, those to dead peers among them.
     fn has_lent(&self) -> bool {
         let queued = |peer: &FarPeer| peer.lost.is_none() && peer.holds_lent();
         self.others.takes_lent && self.rails[0].holds_lent() || self.others.peers.iter().flatten().any(queued)
@@ -26,16 +27,18 @@ impl State {
         self.give_back_lent_to(|_, _| true);
     }
 
-    /// A provider may never tell what became of a write to a peer that died when the connection was being made.
+    /// Withdraws the frames of writes to peers that have died. A provider may never report such a write if the peer died while the
+    /// connection was being made.
     #[cold]
     fn give_back_lent_to_dead(&mut self) {
         self.give_back_lent_to(|mirror, rank| mirror.life(rank).node.died());
     }
 
+    /// Withdraws the frames of writes to the peers that `is_meant` chooses.
     fn give_back_lent_to(&mut self, is_meant: impl Fn(&Lines, Rank) -> bool) {
         let Others { takes_lent: true, mirror, peers, ranks, .. } = &mut self.others else { return };
-        let has_meant = |id: PeerId| ranks.get(id.index()).is_none_or(|&rank| is_meant(mirror, rank));
-        self.rails[0].give_back_lent(has_meant, trailer::withdraw);
+        let is_to_meant = |id: PeerId| ranks.get(id.index()).is_none_or(|&rank| is_meant(mirror, rank));
+        self.rails[0].give_back_lent(is_to_meant, trailer::withdraw);
         for (_, peer) in (0..).zip(peers).filter(|(rank, _)| is_meant(mirror, *rank)) {
             peer.iter_mut().for_each(FarPeer::give_back_lent);
         }

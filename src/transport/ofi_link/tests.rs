@@ -326,7 +326,7 @@ fn a_call_does_not_wait_until_the_dead_have_taken_in_what_it_has_lent() {
     let ([sender, _receiver], [mirror, _]) = pair();
     let mut words = vec![7u64; 3000];
     let bytes = Payload::from(&mut words[..]);
-    // Some writes are the provider's, some wait.
+    // The provider takes some of the writes; the others wait in the queue.
     (0..100).for_each(|number| {
         let body = Body::Data { at: 64, bytes, counter: 1 + number };
         sender.post(1, Frame { from: 0, number, body }).unwrap();
