@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 import torch.distributed as dist
 
 import torch
 from cases import BACKEND, PATIENCE, Cases, Job, Skip
 from samples import assert_same
+
+if BACKEND == "penny":
+    from penny.torch.process_group import create
 
 CASES = Cases()
 
@@ -123,6 +129,38 @@ def ranks_that_alone_know_of_their_group(job: Job) -> None:
     pair = [job.rank // 2 * 2, job.rank // 2 * 2 + 1]
     group = dist.new_group(pair, backend=BACKEND, timeout=PATIENCE, use_local_synchronization=True)
     assert total(group, job.rank) == sum(pair)
+
+
+@CASES.on(4)
+def ranks_that_have_made_different_groups_before_are_told_of_the_mixture(job: Job) -> None:
+    """Torch numbers groups on each rank for itself: the first of one pair and the second of another meet under one number."""
+    if BACKEND != "penny" or job.rank in (1, 2):
+        return
+    mine = [0, 2] if job.rank == 0 else [1, 3]
+    store = dist.PrefixStore("mixture", job.store)
+    if job.rank == 3:
+        with pytest.raises(
+            dist.DistBackendError, match="of the ranks 1, 3 has met rank 0 of .* of the ranks 0, 2: all ranks"
+        ):
+            mixed(store, 1, mine)
+    else:
+        group = mixed(store, 0, mine)
+        with pytest.raises(dist.DistBackendError, match="rank 1 .*aborted"):
+            group.allreduce([torch.ones(1)]).wait()
+
+
+def mixed(store: dist.Store, place: int, ranks: list[int]) -> Any:
+    """Makes a pair as new_group does."""
+    options = SimpleNamespace(
+        timeout=PATIENCE,
+        global_ranks_in_group=ranks,
+        split_from=None,
+        store=store,
+        group_rank=place,
+        group_size=2,
+        process_group=None,
+    )
+    return create(options, None)
 
 
 @CASES

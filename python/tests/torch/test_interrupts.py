@@ -129,3 +129,45 @@ dist.init_process_group("penny", store=store, rank=1, world_size=2)
     finally:
         rank.kill()
         rank.communicate()
+
+
+def test_a_wait_for_a_late_rank_0_prints_nothing() -> None:
+    """Torch prints two warnings for each wait at its store that ends by its time limit."""
+    program = """
+import sys, torch, torch.distributed as dist, penny.torch
+rank, port = int(sys.argv[1]), int(sys.argv[2])
+store = dist.TCPStore("localhost", port, is_master=rank == 0, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.readline()
+dist.init_process_group("penny", store=store, rank=rank, world_size=2)
+values = torch.ones(1)
+dist.all_reduce(values)
+print(values.item(), flush=True)
+dist.destroy_process_group()
+"""
+
+    def start(rank: int, port: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", program, str(rank), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    ranks = [start(0, 0)]
+    try:
+        port = int(line_of(ranks[0]))
+        ranks.append(start(1, port))
+        line_of(ranks[1])
+        for rank, pause in ((ranks[1], 1.5), (ranks[0], 0)):
+            assert rank.stdin is not None
+            rank.stdin.write("\n")
+            rank.stdin.flush()
+            time.sleep(pause)
+        for rank in ranks:
+            assert rank.communicate(timeout=GUARD) == ("2.0\n", "")
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()

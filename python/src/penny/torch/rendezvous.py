@@ -7,18 +7,17 @@ import time
 from datetime import timedelta
 
 from torch._C._distributed_c10d import Store
-from torch.distributed import DistNetworkError
 
 from .. import _structs
 from .._enums import Result
 from .._interrupts import raise_interrupt
 from .._library import last_error, lib
-from .errors import RendezvousError, check
+from .errors import InvalidUsageError, RendezvousError, check
 
 # The library takes its deadline as an int of milliseconds.
 _MOST_MILLISECONDS = 2**31 - 1
-# Seconds of a wait for torch's store after which the handlers of signals run, as often as in the library's waits.
-_PART_OF_A_WAIT = 0.2
+# Seconds between two looks at torch's store.
+_SHORTEST_NAP, _LONGEST_NAP = 0.0001, 0.02
 
 
 def milliseconds(timeout: timedelta) -> int:
@@ -27,10 +26,22 @@ def milliseconds(timeout: timedelta) -> int:
 
 
 def join(store: Store, rank: int, size: int, timeout: timedelta, name: str) -> int:
-    """Makes the communicator of a process group and returns its handle. Every rank of the group calls."""
+    """Makes the communicator of a process group and returns its handle. Every rank of the group calls.
+
+    name: says which ranks of the job the group has, and is the same on all of them.
+    """
     # A store may outlive the group and its next incarnation, so a rank counts how often it has come here.
     turn = store.add(f"turns/{rank}", 1)
-    return connect(_exchanged_id(store, f"id/{turn}", rank, name, timeout), rank, size, timeout, name)
+    unique_id, first = _exchanged_id(store, f"id/{turn}", rank, name, timeout)
+    comm = connect(unique_id, rank, size, timeout, name)
+    if first != name:
+        # Torch numbers groups on each rank for itself: where ranks have made different groups before, one number stands for two.
+        lib.pennyCommAbort(comm)  # the others have joined and learn it from their next call
+        raise InvalidUsageError(
+            f"rank {rank} of {name} has met rank 0 of {first}: all ranks of the job make the same groups in the same order "
+            "(dist.new_group, init_device_mesh), also those of which they are no member"
+        )
+    return comm
 
 
 def new_id() -> bytes:
@@ -67,33 +78,34 @@ def configuration(timeout: timedelta, name: str) -> _structs.Config:
     return _structs.Config(timeoutMs=milliseconds(timeout), commName=name.encode())
 
 
-def _exchanged_id(store: Store, key: str, rank: int, name: str, timeout: timedelta) -> bytes:
+def _exchanged_id(store: Store, key: str, rank: int, name: str, timeout: timedelta) -> tuple[bytes, str]:
+    """The id of rank 0's communicator, and the name that its group has there."""
     if rank == 0:
         unique_id = new_id()
-        store.set(key, unique_id)  # type: ignore[arg-type]  # the stubs forget bytes
-        return unique_id
+        store.set(key, unique_id + name.encode())  # type: ignore[arg-type]  # the stubs forget bytes
+        return unique_id, name
     if not comes(store, key, timeout):
         raise RendezvousError(
             f"rank {rank} of {name} waited {timeout.total_seconds():g} s for rank 0, which has not come: "
             "start it, or pass a longer timeout to init_process_group"
         )
-    return store.get(key)
+    told = store.get(key)
+    length = ctypes.sizeof(_structs.UniqueId)
+    return told[:length], told[length:].decode()
 
 
 def comes(store: Store, key: str, timeout: timedelta) -> bool:
     """Waits for a key of torch's store. Returns false if the time is over.
 
-    Torch runs no signal handlers while it waits, so it waits in parts, between which Python does.
+    It looks, and sleeps between two looks: in a wait of torch's no signal handler runs, and one that ends by its time limit
+    prints warnings.
     """
     deadline = time.monotonic() + timeout.total_seconds()
-    while True:
+    nap = _SHORTEST_NAP
+    while not store.check([key]):
         left = deadline - time.monotonic()
-        try:
-            store.wait([key], timedelta(seconds=min(max(left, 0.001), _PART_OF_A_WAIT)))
-            return True
-        except DistNetworkError:
-            raise
-        except RuntimeError:
-            # TCPStore raises DistStoreError when time is over, FileStore and HashStore a plain RuntimeError.
-            if left <= _PART_OF_A_WAIT:
-                return False
+        if left <= 0:
+            return False
+        time.sleep(min(nap, left))
+        nap = min(2 * nap, _LONGEST_NAP)
+    return True
