@@ -30,8 +30,10 @@ impl Rounds {
 
     /// Writes the program, sorted by round; within a round the steps stay in the order in which they were written.
     pub(super) fn write(self, out: &mut Plan) {
-        let mut steps: Vec<_> = self.round_of.into_iter().zip(self.plan.steps).collect();
-        steps.sort_by_key(|&(round, _)| round);
-        out.steps.extend(steps.into_iter().map(|(_, step)| step));
+        let Rounds { plan, round_of } = self;
+        let mut steps: Vec<_> = plan.steps.into_iter().map(Some).collect();
+        let mut order: Vec<u32> = (0..round_of.len() as u32).collect();
+        order.sort_by_key(|&step| round_of[step as usize]);
+        out.steps.extend(order.iter().filter_map(|&step| steps[step as usize].take()));
     }
 }

@@ -10,6 +10,7 @@
 //! the tags of `mpirun` and `srun`, and what NCCL says in the midst of a row is taken out, so a row may be in pieces. Titles
 //! begin a table; old ones name no root, or no place but one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use penny_bench::subject::Subject;
@@ -80,6 +81,7 @@ pub fn tables(text: &str, place: Place) -> Vec<Found> {
     let mut reader =
         Reader { place, sources: BTreeMap::new(), found: Vec::new(), program: None, set_algorithm: None };
     for (number, line) in (1..).zip(text.lines()) {
+        let line = &without_inner_tags(line);
         let (tag, line) = untagged(line);
         reader.line(number, &tag, line);
     }
@@ -282,6 +284,22 @@ fn untagged(line: &str) -> (String, &str) {
     (tag, rest)
 }
 
+/// Takes out the tags that Hydra (MPICH, Intel MPI: `mpiexec -l`) puts before each piece of a row that it is handed: `[0]  1024  256 float sum -1[0]
+/// 20.1 ...`. One at the begin stays: it says whose line it is.
+fn without_inner_tags(line: &str) -> Cow<'_, str> {
+    let Some(tag) = line.split_inclusive(']').next().filter(|tag| is_rank(tag)) else { return line.into() };
+    match line[tag.len()..].contains(tag) {
+        true => format!("{tag}{}", line[tag.len()..].replace(tag, " ")).into(),
+        false => line.into(),
+    }
+}
+
+/// Tells whether a word is a rank as Hydra has it before its lines: `[0]`.
+fn is_rank(word: &str) -> bool {
+    let number = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
 /// Returns where a tag at the begin of a line ends.
 fn tag_end(line: &str) -> Option<usize> {
     // mpirun: [1,0]<stdout>:
@@ -291,12 +309,23 @@ fn tag_end(line: &str) -> Option<usize> {
         return Some(at + 2);
     }
     let word = line.split_whitespace().next()?;
+    // mpiexec -l: [0]
+    if is_rank(word) {
+        return Some(word.len());
+    }
     let follows = line[word.len()..].trim_start();
     let is_table = follows.starts_with('#') || follows.starts_with(|c: char| c.is_ascii_digit());
     let name = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/[],".contains(c))
     };
-    // srun -l: 0: | pdsh: host: | compose: name | | 2024-05-01T08:00:00Z
+    // PALS: host 0: | srun -l: 0: | pdsh: host: | compose: name | | 2024-05-01T08:00:00Z
+    let second = follows.split_whitespace().next().unwrap_or_default();
+    if name(word)
+        && word.contains('.')
+        && second.strip_suffix(':').is_some_and(|rank| rank.parse::<u32>().is_ok())
+    {
+        return Some(line.len() - follows.len() + second.len());
+    }
     let colon =
         word.strip_suffix(':').is_some_and(|text| name(text) && (is_table || text.parse::<u32>().is_ok()));
     let time =

@@ -43,6 +43,8 @@ fn a_log_is_read_whatever_its_launcher_puts_before_its_lines() {
         "[1,0]<stdout>:",
         "   [1,12]<stdout>:",
         " 0: ",
+        "[0] ",
+        "x3005c0s13b0n0.hsn.cm.example.gov 0: ",
         "node-3: ",
         "launcher-0  | ",
         "2024-05-01T08:00:00.123Z ",
@@ -64,6 +66,17 @@ fn what_nccl_says_within_and_between_rows_is_passed_over() {
     for place in [Place::Out, Place::In] {
         let (whole, cut) = (table("all_reduce_perf", 8, ROWS), table("all_reduce_perf", 8, &pieces));
         assert_eq!(times(&only(&cut, place)), times(&only(&whole, place)));
+    }
+}
+
+#[test]
+fn a_launcher_may_put_its_tag_before_each_piece_of_a_row() {
+    let plain = table("all_reduce_perf", 8, ROWS);
+    let pieces = plain.replace("      -1  ", "      -1[0]").replace("      0    27", "      0[0]    27");
+    let tagged: String = pieces.lines().map(|line| format!("[0] {line}\n")).collect();
+    assert!(tagged.matches("[0]").count() > tagged.lines().count() + 2, "{tagged}");
+    for place in [Place::Out, Place::In] {
+        assert_eq!(times(&only(&tagged, place)), times(&only(&plain, place)));
     }
 }
 

@@ -21,11 +21,11 @@ const MOST_KEPT: u64 = 1 << 17;
 const MOST_IN_SLICES: u64 = 1 << 23;
 /// About what it takes to follow a message, with slices left out: nanoseconds, and bytes.
 const EACH_NS: u64 = 1_500;
-const EACH_BYTES: u64 = 230;
+const EACH_BYTES: u64 = 150;
 /// The same more exactly, in bytes: a message, one that is under way at the same time as all others, and a way from one rank to another.
-const EACH_MATCHED: u64 = 105;
+const EACH_MATCHED: u64 = 88;
 const EACH_UNDER_WAY: u64 = 48;
-const EACH_WAY: u64 = 220;
+const EACH_WAY: u64 = 56;
 /// Calls with fewer messages are priced as soon as it is known whether they can be quick.
 const FEW: u64 = 1 << 15;
 /// Messages of one rank up to which the programs of a few ranks are written to know it.

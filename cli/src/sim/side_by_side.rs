@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What the jobs in progress may take together, in bytes; one alone may take more.
+/// What the jobs in progress may take together, in bytes; one alone may take more. Those that take next to nothing always fit.
 const MOST_BYTES: u64 = 490_000_000;
 
 /// The jobs that are not begun, and what those in progress take.
@@ -54,7 +54,8 @@ fn each_in<J: Sync, R: Send>(
         let mut state = lock();
         while !state.waiting.is_empty() {
             // The largest that fits beside those in progress.
-            let fits = |&job: &usize| state.bytes == 0 || state.bytes + bytes[job] <= MOST_BYTES;
+            let fits =
+                |&job: &usize| bytes[job] == 0 || state.bytes == 0 || state.bytes + bytes[job] <= MOST_BYTES;
             let Some(at) = state.waiting.iter().rposition(fits) else {
                 state = is_over.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;

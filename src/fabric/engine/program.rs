@@ -2,10 +2,9 @@
 //!
 //! Where a switch copies and sums ([`Network::summing_switch`]), a rank's own part goes to the switch and comes back, too. For each step that
 //! sums there is one more that sends the rank's input to itself; for each that copies one that takes what comes back.
-//!
-//! How far a step is lies beside what it is: with a thousand ranks each look-up is a miss of the cache.
 
 mod ends;
+mod tables;
 
 use super::running::NONE;
 use crate::error::{Error, Result};
@@ -13,105 +12,24 @@ use crate::fabric::PricedCall;
 use crate::plan::{Chunk, Lane, Operand, Plan};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
+pub use tables::{ArrivingOperand, ChunkCut, Connection, Hop, ProgramStep, Send};
 
-/// One step of one rank.
-pub struct ProgramStep {
-    pub rank: Rank,
-    /// Its place in the rank's program.
-    pub index: u32,
-    /// Its operands that arrive are `operands[first_operand..][..operands]`.
-    pub first_operand: u32,
-    pub operands: u32,
-    /// Its messages a slice are `sends[first_send..][..sends]`.
-    pub first_send: u32,
-    pub sends: u32,
-    pub slices: u32,
-    /// Index in `sizes` of every slice but the last.
-    pub size: u32,
-    /// Index in `sizes` of the last slice.
-    pub last_size: u32,
-    /// The slice to be handed on next.
-    pub next: u32,
-    /// The number of things that the slice still needs: arrivals, and the rank's entry.
-    pub missing: u32,
-}
-
-/// An operand that arrives.
-pub struct ArrivingOperand {
-    pub step: u32,
-    pub from: Rank,
-    /// The send that it is the other end of.
-    pub send: u32,
-    /// Slices of it that are there.
-    pub arrived: u32,
-    /// It arrives with the others of its step that a switch sums.
-    pub summed: bool,
-}
-
-/// The message that a step sends to one reader.
-pub struct Send {
-    pub connection: u32,
-    /// The operand that it becomes.
-    pub operand: u32,
-    /// A switch copies it: with the others of its step it leaves its first port once.
-    pub copied: bool,
-    /// A switch sums it: with the others for its reader's step it takes its last port once.
-    pub summed: bool,
-}
-
-/// The way from one rank to another on a lane, and the messages on it.
-pub struct Connection {
-    pub post_ps: u64,
-    /// The message passes `hops[first_hop..][..hops]`.
-    pub first_hop: u32,
-    pub hops: u32,
-    /// Messages that may be under way.
-    pub credits: u32,
-    pub under_way: u32,
-    /// The messages that wait for credits.
-    pub first: u32,
-    pub last: u32,
-}
-
-/// A port on a way. Calls of many ranks have millions, so that all but the port is in one number.
-#[derive(Clone, Copy)]
-pub struct Hop {
-    pub port: PortId,
-    /// The port's class above [`HOP_FLAGS`] bits.
-    class: u32,
-}
-
-/// The lowest bits of [`Hop::class`]: the whole message must come through before it goes on, and the port has declared faults.
-const HOP_FLAGS: u32 = 2;
-
-impl Hop {
-    fn new(port: PortId, class: u32, whole: bool, faulty: bool) -> Hop {
-        Hop { port, class: class << HOP_FLAGS | u32::from(faulty) << 1 | u32::from(whole) }
-    }
-    /// Returns the class of the port.
-    pub fn class(self) -> u32 {
-        self.class >> HOP_FLAGS
-    }
-    /// Tells whether the next step begins only when the whole message has come through: at a store-and-forward port, or at the end.
-    pub fn whole(self) -> bool {
-        self.class & 1 != 0
-    }
-    /// Tells whether the port has declared faults.
-    pub fn faulty(self) -> bool {
-        self.class & 2 != 0
-    }
-}
+/// Most steps, sends or operands of a call: bits are kept beside their numbers.
+const MOST: usize = 1 << 30;
 
 /// All ranks' programs.
 pub struct Program {
     /// The steps, sorted by rank, then lane, then place in the program: the order in which ties are decided.
     pub steps: Vec<ProgramStep>,
+    /// Each step's place in its rank's program.
+    pub indices: Vec<u32>,
     /// Rank r's steps are `steps[ranks[r]..ranks[r + 1]]`.
     pub ranks: Vec<u32>,
     pub operands: Vec<ArrivingOperand>,
     pub sends: Vec<Send>,
     pub connections: Vec<Connection>,
     pub hops: Vec<Hop>,
+    pub cuts: Vec<ChunkCut>,
     /// The few different sizes of slices, in bytes.
     pub sizes: Vec<u64>,
     /// Ports with declared faults, ascending.
@@ -144,11 +62,13 @@ impl Program {
     pub fn of(network: &Network, call: &PricedCall<'_>, plans: &Plans<'_>) -> Result<Program> {
         let mut program = Program {
             steps: Vec::new(),
+            indices: Vec::new(),
             ranks: vec![0],
             operands: Vec::new(),
             sends: Vec::new(),
             connections: Vec::new(),
             hops: Vec::new(),
+            cuts: Vec::new(),
             sizes: Vec::new(),
             faulty: network.faults.iter().map(|fault| fault.port).collect(),
             switches: call.places.iter().map(|&place| network.summing_switch(place)).collect(),
@@ -193,17 +113,22 @@ impl Program {
     ) -> Result<()> {
         let mut order: Vec<u32> = (0..plan.steps.len() as u32).collect();
         order.sort_by_key(|&i| plan.steps[i as usize].lane);
+        // Filled anew for each step, of which there may be millions.
+        let (mut froms, mut to): (Vec<Rank>, Vec<Rank>) = (Vec::new(), Vec::new());
         for index in order {
             let step = &plan.steps[index as usize];
             let bytes = chunk_bytes(step.chunk, plan.parts, call)?;
-            let mut froms: Vec<Rank> = step.operands.iter().filter_map(arriving).collect();
-            let mut to = step.to.clone();
+            froms.clear();
+            froms.extend(step.operands.iter().filter_map(arriving));
+            to.clear();
+            to.extend(&step.to);
             let at_switch =
                 |peers: &[Rank]| step.in_switch && peers.iter().any(|&r| self.share_switch(rank, r));
             let own_is_summed = at_switch(&froms) && step.operands.contains(&Operand::Own);
             let comes_back = at_switch(&to) && step.keep;
             let subject = Subject { about: (step.chunk, step.lane), in_switch: step.in_switch };
-            subjects.extend([subject].repeat(1 + usize::from(own_is_summed) + usize::from(comes_back)));
+            let steps = 1 + usize::from(own_is_summed) + usize::from(comes_back);
+            subjects.extend(std::iter::repeat_n(subject, steps));
             if own_is_summed {
                 self.add_step((rank, index), &[], &[rank], bytes, call, readers)?;
                 froms.push(rank);
@@ -217,7 +142,7 @@ impl Program {
             }
         }
         self.ranks.push(self.steps.len() as u32);
-        match self.steps.len().max(self.sends.len()).max(self.operands.len()) >= u32::MAX as usize {
+        match self.steps.len().max(self.sends.len()).max(self.operands.len()) >= MOST {
             true => Err(too_large("steps")),
             false => Ok(()),
         }
@@ -241,42 +166,34 @@ impl Program {
     ) -> Result<()> {
         let (first_operand, first_send) = (self.operands.len() as u32, self.sends.len() as u32);
         let step = self.steps.len() as u32;
-        let arriving = |&from: &Rank| ArrivingOperand { step, from, send: 0, arrived: 0, summed: false };
+        let arriving = |&from: &Rank| ArrivingOperand { step, from, arrived: 0, send: 0 };
         self.operands.extend(froms.iter().map(arriving));
         readers.extend(to);
-        self.sends.extend(to.iter().map(|_| Send {
-            connection: 0,
-            operand: 0,
-            copied: false,
-            summed: false,
-        }));
+        self.sends.extend(to.iter().map(|_| Send::default()));
         let slice = if call.slice_bytes == 0 { u64::MAX } else { call.slice_bytes };
         let slices = bytes.div_ceil(slice).max(1);
         let last = bytes - (slices - 1) * slice.min(bytes);
-        let (size, last_size) = (self.size(slice.min(bytes)), self.size(last));
+        let slices = u32::try_from(slices).map_err(|_| too_large("slices of a chunk"))?;
+        let size = number(&mut self.sizes, slice.min(bytes));
+        let cut = ChunkCut { slices, size, last_size: number(&mut self.sizes, last) };
+        self.indices.push(index);
         self.steps.push(ProgramStep {
             rank,
-            index,
             first_operand,
             operands: froms.len() as u32,
             first_send,
             sends: to.len() as u32,
-            slices: u32::try_from(slices).map_err(|_| too_large("slices of a chunk"))?,
-            size,
-            last_size,
+            cut: number(&mut self.cuts, cut),
             next: 0,
             missing: froms.len() as u32 + 1,
         });
         Ok(())
     }
 
-    /// The index of a size; there are few.
-    fn size(&mut self, bytes: u64) -> u32 {
-        let found = self.sizes.iter().position(|&b| b == bytes);
-        found.unwrap_or_else(|| {
-            self.sizes.push(bytes);
-            self.sizes.len() - 1
-        }) as u32
+    /// Returns how a step's chunk is cut.
+    #[inline]
+    pub fn cut(&self, step: &ProgramStep) -> ChunkCut {
+        self.cuts[step.cut as usize]
     }
 
     /// One connection for each (reader, lane) of the rank's sends, and one more where a switch sums some of them.
@@ -289,22 +206,28 @@ impl Program {
         subjects: &[Subject],
     ) -> Result<()> {
         let first = self.ranks[rank as usize];
-        let mut sends: Vec<(Rank, Lane, bool, u32)> = Vec::new();
+        // Reader, lane and whether a switch sums it, as one number that is quick to compare, and the send.
+        let mut sends: Vec<(u64, u32)> = Vec::new();
         for step in first..self.ranks[rank as usize + 1] {
             let Subject { about: (_, lane), in_switch } = subjects[step as usize];
             let ProgramStep { first_send, sends: n, .. } = self.steps[step as usize];
-            let summed = |id: u32| self.sends[id as usize].summed;
-            sends.extend((first_send..first_send + n).map(|id| (readers[id as usize], lane, summed(id), id)));
+            let way = |id: u32| {
+                let (to, summed) = (readers[id as usize], self.sends[id as usize].summed());
+                u64::from(to) << 17 | u64::from(lane) << 1 | u64::from(summed)
+            };
+            sends.extend((first_send..first_send + n).map(|id| (way(id), id)));
             if in_switch {
                 for id in first_send..first_send + n {
-                    self.sends[id as usize].copied = self.share_switch(rank, readers[id as usize]);
+                    self.sends[id as usize].operand |=
+                        u32::from(self.share_switch(rank, readers[id as usize]));
                 }
             }
         }
-        sends.sort();
+        sends.sort_by_key(|&(way, _)| way);
         let (mut ports, mut last) = (Vec::new(), None);
-        for (to, lane, summed, id) in sends {
-            if last.replace((to, lane, summed)) != Some((to, lane, summed)) {
+        for (way, id) in sends {
+            if last.replace(way) != Some(way) {
+                let (to, lane, summed) = ((way >> 17) as Rank, (way >> 1) as Lane, way & 1 != 0);
                 ports.clear();
                 let lost = |why: String| {
                     Error::usage(format!("no way from rank {rank} to rank {to} on lane {lane}: {why}"))
@@ -342,6 +265,15 @@ impl Program {
             Hop::new(port, class, whole, self.faulty.binary_search(&port).is_ok())
         }));
     }
+}
+
+/// Returns the number of a value among a few different ones.
+fn number<T: PartialEq>(known: &mut Vec<T>, value: T) -> u32 {
+    let found = known.iter().position(|other| *other == value);
+    found.unwrap_or_else(|| {
+        known.push(value);
+        known.len() - 1
+    }) as u32
 }
 
 /// Returns the rank from which an operand arrives.

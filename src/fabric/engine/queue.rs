@@ -54,6 +54,9 @@ impl PartialOrd for TimedEvent {
     }
 }
 
+/// The most events for which an empty list keeps its memory.
+const MOST_SPARE: usize = 1 << 16;
+
 /// Events that are to come.
 pub struct Queue {
     /// Latest first, all of the present time.
@@ -191,8 +194,11 @@ impl Queue {
         self.filled &= self.filled - 1;
         (self.now_ps, self.next_ps) = (next_ps, 0);
         // Often all are of one time: those that are stay where they are.
-        std::mem::swap(&mut self.present, &mut self.later[bucket]);
-        let mut entries = std::mem::take(&mut self.present);
+        let mut entries = std::mem::replace(&mut self.later[bucket], std::mem::take(&mut self.present));
+        if self.later[bucket].capacity() > MOST_SPARE {
+            // It would lie here unused, as one does in every bucket that ever held most of a large call's events.
+            self.later[bucket] = Vec::new();
+        }
         entries.retain(|&event| match event.at_ps ^ next_ps {
             0 => true,
             differs => {

@@ -18,7 +18,7 @@ mod waits;
 
 use super::faults::{Faults, Served};
 use super::port::{MessageCost, PortQueue};
-use super::program::{ArrivingOperand, Plans, Program, ProgramStep, Send};
+use super::program::{ArrivingOperand, ChunkCut, Plans, Program, ProgramStep};
 use super::queue::{HEAD, Queue, TimedEvent};
 use crate::error::{Error, Result};
 use crate::fabric::{PricedCall, trace::Span};
@@ -94,7 +94,7 @@ impl Running {
         let program = Program::of(network, call, plans)?;
         let bits = |most: u32| u32::BITS - most.leading_zeros();
         let slice_shift = bits(program.steps.iter().map(|s| s.sends).max().unwrap_or(0));
-        let step_shift = slice_shift + bits(program.steps.iter().map(|s| s.slices).max().unwrap_or(0));
+        let step_shift = slice_shift + bits(program.cuts.iter().map(|cut| cut.slices).max().unwrap_or(0));
         if step_shift + bits(program.steps.len() as u32) > u64::BITS {
             return Err(Error::argument("there are too many steps, slices and readers to be priced"));
         }
@@ -105,7 +105,7 @@ impl Running {
         let members = program.ranks.windows(2).zip(entry_ps).map(|(steps, &exit_ps)| {
             let steps = &program.steps[steps[0] as usize..steps[1] as usize];
             let things = |step: &ProgramStep| {
-                u64::from(step.slices) * (u64::from(step.sends) + u64::from(step.operands))
+                u64::from(program.cut(step).slices) * (u64::from(step.sends) + u64::from(step.operands))
             };
             Member { exit_ps, left: 1 + steps.iter().map(things).sum::<u64>() }
         });
@@ -203,10 +203,10 @@ impl Running {
         let cost = self.costs[hop.class() as usize * program.sizes.len()
             + message.size as usize
             + if is_joined { self.joined_costs } else { 0 }];
-        let send = || &program.sends[message.send as usize];
+        let send = || program.sends[message.send as usize];
         let (first, arrives) = (message.first, message.left == 1);
-        let copied = is_joined && first && send().copied;
-        if is_joined && arrives && send().summed {
+        let copied = is_joined && first && send().copied();
+        if is_joined && arrives && send().summed() {
             let Some(tail_ps) = self.joined.sum(program, message) else {
                 return Ok(self.is_taken_up(who));
             };
@@ -215,7 +215,8 @@ impl Running {
         let bytes = program.sizes[message.size as usize];
         let mut stay = |start_ps, end_ps, bytes| {
             let Some(sink) = shared.sink.as_deref_mut() else { return };
-            let ProgramStep { rank, index: step, .. } = program.steps[message.step as usize];
+            let (rank, step) =
+                (program.steps[message.step as usize].rank, program.indices[message.step as usize]);
             let (call, place, port, slice) = (self.id, self.places[rank as usize], hop.port, message.slice);
             sink(Span { call, place, port, step, slice, start_ps, end_ps, bytes });
         };
@@ -256,14 +257,14 @@ impl Running {
 
     fn arrive(&mut self, who: u32, now_ps: u64, queue: &mut Queue) -> Result<u32> {
         let StepMessage { send, connection, .. } = self.messages[who as usize];
-        let Send { operand, summed, .. } = self.program.sends[send as usize];
+        let send = self.program.sends[send as usize];
         self.vacate(who);
-        if summed {
-            return self.sum_arrives(operand, now_ps, queue);
+        if send.summed() {
+            return self.sum_arrives(send.operand(), now_ps, queue);
         }
         self.give_back(connection, now_ps, queue)?;
 
-        let operand = &mut self.program.operands[operand as usize];
+        let operand = &mut self.program.operands[send.operand() as usize];
         operand.arrived += 1;
         let id = operand.step;
         let step = &mut self.program.steps[id as usize];
@@ -292,26 +293,34 @@ impl Running {
     fn advance(&mut self, id: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
         loop {
             let step = &self.program.steps[id as usize];
-            if step.missing > 0 || step.next == step.slices {
+            if step.missing > 0 {
+                return Ok(());
+            }
+            let slices = self.program.cut(step).slices;
+            if step.next == slices {
                 return Ok(());
             }
             self.send(id, step.next, now_ps, queue)?;
             let arrivals = self.program.arrivals(id);
             let step = &mut self.program.steps[id as usize];
             step.next += 1;
+            if step.next == slices {
+                return Ok(());
+            }
             let lacking = |operand: &&ArrivingOperand| operand.arrived <= step.next;
             step.missing = self.program.operands[arrivals].iter().filter(lacking).count() as u32;
         }
     }
 
     fn send(&mut self, step: u32, slice: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
-        let ProgramStep { first_send, sends, slices, size, last_size, .. } =
-            self.program.steps[step as usize];
+        let ProgramStep { first_send, sends, cut, .. } = self.program.steps[step as usize];
+        let ChunkCut { slices, size, last_size } = self.program.cuts[cut as usize];
         for reader in 0..sends {
             let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
             let send = first_send + reader;
             let size = if slice + 1 == slices { last_size } else { size };
-            let Send { connection, copied, summed, .. } = self.program.sends[send as usize];
+            let sent = self.program.sends[send as usize];
+            let connection = sent.connection;
             let way = &mut self.program.connections[connection as usize];
             let (hop, left, posted) = (way.first_hop, way.hops, way.under_way < way.credits);
             let who = self.place(StepMessage {
@@ -325,7 +334,7 @@ impl Running {
                 hop,
                 left,
                 first: true,
-                joined: copied || summed,
+                joined: sent.copied() || sent.summed(),
             })?;
             if posted {
                 self.post(who, connection, now_ps, queue)?;

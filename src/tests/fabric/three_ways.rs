@@ -19,16 +19,24 @@ fn words(step: usize, i: usize, blocks: usize) -> usize {
     (i * step + step / 2) / 4 / blocks + i
 }
 
-/// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
-fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
+/// Every algorithm that serves a collective here, or one in `of` and another one on each machine, each for a size of its own: what to
+/// set, and the algorithms.
+fn every_algorithm(
+    network: &Network,
+    n: u32,
+    collectives: &[Collective],
+    of: usize,
+) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
     let arrangement = network.arrangement(&places);
     let step = step(network);
     let mut algo = Vec::new();
     let algorithms = collectives.iter().map(|&collective| {
         let view = RankView::flat(collective, 0, n, 0).arranged(arrangement.clone());
-        let able: Vec<usize> =
+        let mut able: Vec<usize> =
             (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
+        let first = (network.name.len() + n as usize + collective as usize) % of.min(able.len()).max(1);
+        able = able.into_iter().skip(first).step_by(of).collect();
         let ranges = able
             .iter()
             .enumerate()
@@ -53,10 +61,23 @@ const DATA: [Collective; 8] = [
 
 /// Virtual = paced = simulated, to the picosecond, for every algorithm, with the bytes verified.
 fn three_ways(fabric: &str, n: u32) {
+    equal_times(fabric, n, &["virtual", "paced:0.001"], 1);
+}
+
+/// The same with whole chunks and with slices, of which most chunks have several and a shorter last one, for some algorithms: how a
+/// chunk is cut is no matter of theirs.
+fn sliced(fabric: &str, n: u32) {
+    let and = if fabric.contains(':') { ',' } else { ':' };
+    for slice in ["0", "300B"] {
+        equal_times(&format!("{fabric}{and}slice={slice}"), n, &["virtual"], 8);
+    }
+}
+
+fn equal_times(fabric: &str, n: u32, clocks: &[&str], of: usize) {
     let network = topology::open(fabric).unwrap();
     let n = n.min(network.shape.nranks());
     let step = step(&network);
-    let (algo, algorithms) = every_algorithm(&network, n, &DATA);
+    let (algo, algorithms) = every_algorithm(&network, n, &DATA, of);
     let whole = |collective: Collective| match collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
         _ => n as usize,
@@ -72,7 +93,7 @@ fn three_ways(fabric: &str, n: u32) {
             able.iter().enumerate().map(exits).collect()
         })
         .collect();
-    for clock in ["virtual", "paced:0.001"] {
+    for &clock in clocks {
         on_machine(n, fabric, clock, &algo, |rank, comm| {
             let mut moment = 0;
             let tried = if clock == "virtual" { DATA.len() } else { 1 };
@@ -95,12 +116,25 @@ fn three_ways(fabric: &str, n: u32) {
 }
 
 macro_rules! three_way_tests {
-    ($($name:ident: $fabric:literal, $n:literal;)*) => {$(
+    ($($name:ident: $fabric:literal, $n:literal;)*) => {
+    $(
         #[test]
         fn $name() {
             three_ways($fabric, $n);
         }
-    )*};
+    )*
+        /// The machines of these tests.
+        const MACHINES: &[&str] = &[$($fabric),*];
+
+        mod slices {
+            $(
+                #[test]
+                fn $name() {
+                    super::sliced($fabric, $n);
+                }
+            )*
+        }
+    };
 }
 
 three_way_tests! {
@@ -108,7 +142,9 @@ three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:places=3,nodes=3", 9;
     virtual_paced_and_simulated_times_are_equal_where_a_switch_sums: "dgx-h100", 8;
     virtual_paced_and_simulated_times_are_equal_by_protocols: "dgx-h100:nodes=2,as=nccl", 16;
+    virtual_paced_and_simulated_times_are_equal_on_a_superpod: "dgx-h100-superpod:places=2,nodes=3", 6;
     virtual_paced_and_simulated_times_are_equal_on_dgx_a100: "dgx-a100:nodes=2", 12;
+    virtual_paced_and_simulated_times_are_equal_on_oci_a100: "oci-a100:places=3,nodes=2", 6;
     virtual_paced_and_simulated_times_are_equal_on_dgx_b200: "dgx-b200:as=nccl", 8;
     virtual_paced_and_simulated_times_are_equal_on_gb200_nvl72: "gb200-nvl72:places=6,nodes=2", 12;
     virtual_paced_and_simulated_times_are_equal_on_aws_p5: "aws-p5:places=4,nodes=2,as=nccl", 8;
@@ -133,6 +169,15 @@ three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_a_part_of_a_mesh: "t3000", 6;
     virtual_paced_and_simulated_times_are_equal_on_poets: "poets", 16;
     virtual_paced_and_simulated_times_are_equal_on_host: "host", 5;
+}
+
+#[test]
+fn every_preset_is_among_the_machines_of_these_tests() {
+    let preset = |machine: &&str| machine.split(':').next().unwrap().to_owned();
+    let tested: Vec<String> = MACHINES.iter().map(preset).collect();
+    for (name, _) in topology::presets() {
+        assert!(tested.iter().any(|tested| tested == name), "{name}");
+    }
 }
 
 /// Leaves, spines and cores; two devices a NIC, or two NICs a device; PCIe in the node.

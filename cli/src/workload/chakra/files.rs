@@ -42,6 +42,10 @@ fn paths(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
             let all: Vec<PathBuf> =
                 (0..).map(|rank| of_rank(prefix, rank, ending)).take_while(|path| path.is_file()).collect();
             if let Some(missing) = gap(prefix, all.len(), ending) {
+                if path.is_file() {
+                    // What is wrong with it comes first: its name may end in a number that is no rank.
+                    read(path)?;
+                }
                 return Err(format!(
                     "--workload {name}: {} is there, and rank {}'s {} is not; a trace has a file for every rank from 0 on",
                     missing.display(),

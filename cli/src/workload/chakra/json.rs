@@ -1,5 +1,5 @@
-//! Chakra's traces as JSON: objects of one node each, as its jsonizer writes them, or one object with `workload_graph`, as its feeder
-//! reads them.
+//! Chakra's traces as JSON: objects of one node each, as its jsonizer writes them, a list of such objects or one object that has them as
+//! `nodes`, or one object with `workload_graph`, as its feeder reads them.
 
 use serde_json::json;
 use serde_json::{Map, Value};
@@ -10,7 +10,10 @@ use super::schema::{Attribute, AttributeValue, BoolList, IoInfo, KINDS, TraceNod
 /// Reads a file. `Err` says what is wrong with it.
 pub fn decode(text: &str) -> Result<Vec<TraceNode>, String> {
     let objects = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let objects = objects.collect::<Result<Vec<_>, _>>().map_err(|why| format!("is no JSON: {why}"))?;
+    let mut objects = objects.collect::<Result<Vec<_>, _>>().map_err(|why| format!("is no JSON: {why}"))?;
+    if let [Value::Array(list)] = &mut objects[..] {
+        objects = std::mem::take(list);
+    }
     let Some(first) = objects.first() else { return Err("is empty".to_owned()) };
     if first.get("nodes").is_some() && first.get("schema").is_some() {
         return Err("is PyTorch's own trace of one process; convert it with chakra_trace_link and chakra_converter first".to_owned());
@@ -19,11 +22,19 @@ pub fn decode(text: &str) -> Result<Vec<TraceNode>, String> {
         let nodes = graph.as_array().ok_or("workload_graph is no list")?;
         return nodes.iter().map(feeder_node).collect();
     }
+    if let Some(nodes) = first.get("nodes") {
+        return nodes.as_array().ok_or("nodes is no list")?.iter().map(message).collect();
+    }
     // The first object is the metadata of the file.
     let is_node = |object: &&Value| {
         object.get("id").is_some() || object.get("type").is_some() || object.get("name").is_some()
     };
-    objects.iter().filter(is_node).map(message).collect()
+    let nodes: Vec<TraceNode> = objects.iter().filter(is_node).map(message).collect::<Result<_, _>>()?;
+    if nodes.is_empty() && first.get("version").is_none() {
+        return Err("has no nodes; Chakra's JSON has an object with id, name and type for each node, or one object with workload_graph"
+            .to_owned());
+    }
+    Ok(nodes)
 }
 
 fn object(value: &Value) -> Result<&Map<String, Value>, String> {

@@ -313,6 +313,11 @@ impl Lowering {
         need: &dyn Fn(&str) -> Result<u64, String>,
         lookup: &dyn Fn(&str) -> Option<Vec<Rank>>,
     ) -> Result<GroupCall, String> {
+        if node.get("comm_type").is_none() && node.get("comm_size").is_none() {
+            return Err("has neither comm_type nor comm_size, so that the trace does not say what it sends; write the trace anew with \
+                        chakra_converter, whose nodes have them, or add both (0: an all-reduce, and the bytes of a rank's input)"
+                .to_owned());
+        }
         let number = need("comm_type")?;
         let collective = usize::try_from(number).ok().and_then(|number| COLLECTIVES.get(number)).copied();
         let collective =

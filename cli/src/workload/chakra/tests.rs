@@ -60,7 +60,9 @@ fn both_forms_say_the_same() {
                    {\"name\": \"tensor_size\", \"uint64Val\": \"4096\"}]\n}";
     let feeder = "{\"workload_graph\": [{\"Id\": 1, \"Name\": \"gemm\", \"NodeType\": 4, \"runtime\": 3, \"data_deps\": [], \
                   \"is_cpu_op\": false, \"num_ops\": 2000000, \"tensor_size\": 4096}]}";
-    for text in [printed, feeder] {
+    let node = printed.split_once('}').unwrap().1;
+    let (list, named) = (format!("[{node}]"), format!("{{\"nodes\": [{node}]}}"));
+    for text in [printed, feeder, &list, &named] {
         let alone = lowered(vec![json::decode(text).unwrap()]).unwrap();
         assert_eq!(alone.ranks[0].nodes[..], other.ranks[0].nodes[..1], "{text}");
     }
@@ -147,7 +149,7 @@ fn one_sided(node: &mut TraceNode, to: u32) {
 #[test]
 fn what_is_wrong_with_a_trace_names_the_file_the_rank_and_the_node() {
     type Change = fn(&mut Vec<TraceNode>);
-    let cases: [(Change, &str); 16] = [
+    let cases: [(Change, &str); 17] = [
         (|nodes| nodes[0].data_deps.push(4), "t.0.et: rank 0, node 1 (gemm), which waits for node 4 (recv)"),
         (
             |nodes| nodes[0].data_deps.push(77),
@@ -161,6 +163,7 @@ fn what_is_wrong_with_a_trace_names_the_file_the_rank_and_the_node() {
         (|nodes| nodes[0].kind = 0, "its kind is 0"),
         (|nodes| nodes[1].attr[0].value = Some(AttributeValue::Int64(33)), "comm_type 33 is no collective"),
         (|nodes| drop(nodes[1].attr.remove(1)), "has no comm_size that is a whole number"),
+        (|nodes| nodes[1].attr.clear(), "node 2 (all_reduce): has neither comm_type nor comm_size"),
         (
             |nodes| nodes[1].attr[1].value = Some(AttributeValue::Int64(8)),
             "call 0 of group all is all_reduce of blocks of",
@@ -219,6 +222,7 @@ fn files_that_are_no_traces_are_refused() {
         ("{\"version\": \"1\"}{\"id\": \"1\", \"type\": \"GEMM_NODE\"}", "the kind GEMM_NODE is not known"),
         ("{\"workload_graph\": [{\"Name\": \"x\"}]}", "node x has no Id"),
         ("{\"workload_graph\": [3]}", "where a node is expected"),
+        ("[{\"ts\": 3}]", "has no nodes"),
     ] {
         let why = json::decode(text).unwrap_err();
         assert!(why.contains(part), "{text} says: {why}");
@@ -241,4 +245,7 @@ fn a_trace_is_found_by_its_prefix_and_a_file_that_is_missing_is_named() {
     assert!(find(&path("u"), None).unwrap().is_none());
     std::fs::write(path("one.json"), json::encode(&metadata(), &nodes(0))).unwrap();
     assert_eq!(find(&path("one.json"), Some(5)).unwrap().map(|traces| traces.len()), Some(5));
+    std::fs::write(path("1.0.2-chakra.0.0.4.json"), "{\"schema\": \"1.0\", \"nodes\": []}").unwrap();
+    let why = find(&path("1.0.2-chakra.0.0.4.json"), None).unwrap_err();
+    assert!(why.contains("chakra_converter"), "the number in its name is no rank: {why}");
 }

@@ -15,6 +15,13 @@ struct End {
     id: u32,
 }
 
+impl End {
+    /// Returns peer and place, as one number: this is quicker to compare.
+    fn key(&self) -> u64 {
+        u64::from(self.peer) << 32 | u64::from(self.index)
+    }
+}
+
 impl Program {
     /// The k-th send of p to r becomes the k-th operand from p in r's program.
     pub(super) fn match_ends(&mut self, readers: &[Rank], subjects: &[Subject]) -> Result<()> {
@@ -28,30 +35,38 @@ impl Program {
             starts[r + 1] += starts[r];
         }
         let mut places = starts.clone();
-        let mut coming = vec![End { peer: 0, index: 0, step: 0, id: 0 }; readers.len()];
+        // Each send's step and number, no more: this is when the tables take most memory.
+        let mut sent = vec![(0u32, 0u32); readers.len()];
         for (number, step) in (0..).zip(&self.steps) {
             for id in step.first_send..step.first_send + step.sends {
                 let place = &mut places[readers[id as usize] as usize];
-                coming[*place as usize] = End { peer: step.rank, index: step.index, step: number, id };
+                sent[*place as usize] = (number, id);
                 *place += 1;
             }
         }
-        let mut wanted = Vec::new();
+        let (mut coming, mut wanted) = (Vec::new(), Vec::new());
         for rank in 0..nranks {
+            let sent = &sent[starts[rank] as usize..starts[rank + 1] as usize];
+            coming.clear();
+            coming.extend(sent.iter().map(|&(step, id)| End {
+                peer: self.steps[step as usize].rank,
+                index: self.indices[step as usize],
+                step,
+                id,
+            }));
             wanted.clear();
             for step in &self.steps[self.ranks[rank] as usize..self.ranks[rank + 1] as usize] {
                 wanted.extend((step.first_operand..step.first_operand + step.operands).map(|id| End {
                     peer: self.operands[id as usize].from,
-                    index: step.index,
+                    index: self.indices[self.operands[id as usize].step as usize],
                     step: self.operands[id as usize].step,
                     id,
                 }));
             }
-            let coming = &mut coming[starts[rank] as usize..starts[rank + 1] as usize];
             // Stable, and nearly always sorted already.
-            coming.sort_by_key(|end| (end.peer, end.index));
-            wanted.sort_by_key(|end| (end.peer, end.index));
-            self.pair(rank as Rank, coming, &wanted, subjects)?;
+            coming.sort_by_key(End::key);
+            wanted.sort_by_key(End::key);
+            self.pair(rank as Rank, &coming, &wanted, subjects)?;
         }
         Ok(())
     }
@@ -84,10 +99,8 @@ impl Program {
             }
             let several = self.steps[taken.step as usize].operands > 1;
             let summed = ours.in_switch && several && self.share_switch(sent.peer, rank);
-            self.sends[sent.id as usize].operand = taken.id;
-            self.sends[sent.id as usize].summed = summed;
-            self.operands[taken.id as usize].summed = summed;
-            self.operands[taken.id as usize].send = sent.id;
+            self.sends[sent.id as usize].operand = taken.id << 2 | u32::from(summed) << 1;
+            self.operands[taken.id as usize].send = sent.id << 1 | u32::from(summed);
         }
         Ok(())
     }

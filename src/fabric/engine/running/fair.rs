@@ -115,8 +115,9 @@ impl Running {
             cost.lead_ps -= cost.gap_ps;
             cost.gap_ps = 0;
         }
-        let step = &self.program.steps[message.step as usize];
-        let (call, place, rank, index) = (self.id, self.places[step.rank as usize], step.rank, step.index);
+        let (rank, index) =
+            (self.program.steps[message.step as usize].rank, self.program.indices[message.step as usize]);
+        let (call, place) = (self.id, self.places[rank as usize]);
         let (order, slice, first) = (message.order, message.slice, message.first);
         let (sink, port) = (&mut shared.sink, &mut shared.ports[id as usize]);
         let mut stay = |start_ps, end_ps, bytes| {

@@ -11,6 +11,7 @@
 
 use super::{NONE, Program, ProgramStep, Running, Served, StepMessage};
 use crate::error::Result;
+use crate::fabric::engine::program::Send;
 use crate::fabric::engine::queue::Queue;
 use std::collections::HashMap;
 
@@ -26,7 +27,7 @@ pub(super) struct Joined {
 impl Joined {
     /// Returns how a message left its first port whose copy has left already.
     pub fn copy_of(&mut self, program: &Program, message: &StepMessage) -> Option<Served> {
-        if !program.sends[message.send as usize].copied {
+        if !program.sends[message.send as usize].copied() {
             return None;
         }
         let key = (message.step, message.slice);
@@ -41,7 +42,7 @@ impl Joined {
 
     /// Notes how the first of a step's copies left.
     pub fn leaves(&mut self, program: &Program, message: &StepMessage, served: Served) {
-        let others = program.sends_of(message.step).filter(|send| send.copied).count() as u32 - 1;
+        let others = program.sends_of(message.step).filter(|send| send.copied()).count() as u32 - 1;
         if others > 0 {
             self.copies.insert((message.step, message.slice), (served, others));
         }
@@ -49,8 +50,8 @@ impl Joined {
 
     /// A part of a sum is at the switch. If it is the last, returns before when the sum's last byte cannot leave.
     pub fn sum(&mut self, program: &Program, message: &StepMessage) -> Option<u64> {
-        let step = program.operands[program.sends[message.send as usize].operand as usize].step;
-        let parts = || program.operands[program.arrivals(step)].iter().filter(|operand| operand.summed);
+        let step = program.operands[program.sends[message.send as usize].operand() as usize].step;
+        let parts = || program.operands[program.arrivals(step)].iter().filter(|operand| operand.summed());
         let key = (step, message.slice);
         let (left, tail_ps) = self.sums.entry(key).or_insert_with(|| (parts().count() as u32, 0));
         *left -= 1;
@@ -76,7 +77,7 @@ impl Running {
         let mut parts = 0;
         for number in self.program.arrivals(id) {
             let operand = &mut self.program.operands[number];
-            if !operand.summed {
+            if !operand.summed() {
                 continue;
             }
             operand.arrived += 1;
@@ -84,7 +85,7 @@ impl Running {
             if operand.arrived == next + 1 {
                 self.program.steps[id as usize].missing -= 1;
             }
-            let connection = self.program.sends[operand.send as usize].connection;
+            let connection = self.program.sends[operand.send() as usize].connection;
             self.give_back(connection, now_ps, queue)?;
         }
         self.advance(id, now_ps, queue)?;
@@ -101,7 +102,7 @@ impl Program {
     }
 
     /// The messages that a step sends for each slice.
-    fn sends_of(&self, step: u32) -> impl Iterator<Item = &super::Send> {
+    fn sends_of(&self, step: u32) -> impl Iterator<Item = &Send> {
         let step = &self.steps[step as usize];
         self.sends[step.first_send as usize..(step.first_send + step.sends) as usize].iter()
     }

@@ -8,7 +8,8 @@ impl Running {
     pub fn waits(&self) -> Vec<(Rank, Rank)> {
         let mut waits: Vec<(Rank, Rank)> = Vec::new();
         for (id, step) in (0..).zip(&self.program.steps) {
-            if step.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
+            if step.next == self.program.cut(step).slices || waits.iter().any(|&(rank, _)| rank == step.rank)
+            {
                 continue;
             }
             let arrivals = &self.program.operands[self.program.arrivals(id)];
