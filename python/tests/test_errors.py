@@ -47,6 +47,13 @@ def test_bad_arguments_are_refused_before_anything_is_done(comm):
     refused(comm.all_to_all_v, floats, [4], floats, [2, 2], match="send_counts")
     refused(comm.group, "diagonal", 2, match="'diagonal' is not one of all, consecutive, orthogonal")
     refused(comm.all_reduce, [1, 2], kind=TypeError, match="all_reduce: list is no buffer")
+    refused(
+        comm.broadcast,
+        floats,
+        0,
+        kind=TypeError,
+        match="int is no buffer.*; a root is passed by its name, root=0",
+    )
     refused(comm.send, floats, comm.rank, kind=penny.InvalidUsageError, match="group")
     # None of it was told to the other rank, and all is as it was.
     assert comm.all_reduce(np.full(2, comm.rank + 1)).tolist() == [3, 3]

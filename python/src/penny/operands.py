@@ -57,7 +57,9 @@ def prepare(
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{call}: {error} ({where})") from None
     except TypeError as error:
-        raise TypeError(f"{call}: {error} ({where})") from None
+        # MPI's and torch's calls take the root where recv stands here.
+        remedy = f"; a root is passed by its name, root={recv}" if isinstance(recv, int) else ""
+        raise TypeError(f"{call}: {error}{remedy} ({where})") from None
     if dtype is None:
         element = source[2] if send_blocks else target[2]
         if element is None or (recv_blocks and target[2] != element):
