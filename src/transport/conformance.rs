@@ -287,8 +287,11 @@ fn giving_up_and_aborting_and_leaving_end_the_wait(wiring: Wiring) -> Finding {
     let ways: [Way; 4] = [
         (|t| t.fail(7), "gave up after an error in its call #7"),
         (Transport::leave, "has destroyed the communicator"),
-        (|t| t.end_calls(Ending::Aborted), "aborted the communicator"),
-        (|t| t.end_calls(Ending::Revoked), "revoked the communicator"),
+        (|t| t.end_calls(Ending::Aborted), "aborted the communicator; make a new one (pennyCommShrink makes"),
+        (
+            |t| t.end_calls(Ending::Revoked),
+            "revoked the communicator; make a new one (pennyCommShrink or pennyCommSplit makes",
+        ),
     ];
     ways.into_iter().try_for_each(|(end, why)| {
         World::new(3, wiring).run(|t| {

@@ -69,16 +69,19 @@ impl Transport {
             return self.gone(dead);
         }
         let verb = ending.verb();
-        Error::remote(match by == self.rank {
-            true => format!(
-                "rank {by} (this rank) {verb} the communicator; make a new one (pennyCommShrink or pennyCommSplit makes one of its ranks)"
-            ),
-            false => format!(
-                "rank {by} {verb} the communicator{}; make a new one{}",
-                self.because(),
-                self.beside_the_ancestors_ranks()
-            ),
-        })
+        let mine = by == self.rank;
+        let because = if mine { String::new() } else { self.because() };
+        let beside = if mine { String::new() } else { self.beside_the_ancestors_ranks() };
+        let remedy = match (ending, mine) {
+            (Ending::Revoked, _) => " (pennyCommShrink or pennyCommSplit makes one of its ranks)",
+            (Ending::Aborted, false) => " (pennyCommShrink makes one of the ranks that are left)",
+            // This rank has given its handle up.
+            (Ending::Aborted, true) => "",
+        };
+        let this = if mine { " (this rank)" } else { "" };
+        Error::remote(format!(
+            "rank {by}{this} {verb} the communicator{because}; make a new one{remedy}{beside}"
+        ))
     }
 
     /// Are these ranks able to do their part? The dead are named before those who only failed because of them.
