@@ -85,7 +85,16 @@ fn a_link_that_goes_down_shows_in_the_time_and_not_in_the_data() {
 #[test]
 fn an_ethernet_link_that_retrains_under_a_collective_makes_it_late_and_not_wrong() {
     let preset = topology::presets().iter().find(|(name, _)| *name == "t3000").unwrap().1;
-    let text = preset.replace("optional = true", "payload = \"4KiB\"");
+    for termination in ["message_count", "worker_initiated"] {
+        retrains(
+            &preset
+                .replace("optional = true", &format!("payload = \"4KiB\"\ntermination = \"{termination}\"")),
+        );
+    }
+}
+
+/// A link of a machine of eight chips goes down under an all-reduce, and retrains.
+fn retrains(text: &str) {
     let on =
         |name: &str, fault: &str| suffer_on(8, &Declared::whole(name, &format!("{text}{fault}")), 100_000);
     let [_, _, sound_ps, _] = on("trained", "");
