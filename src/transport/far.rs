@@ -17,11 +17,13 @@ use super::attendant::Attendant;
 use super::endings::PassedOn;
 use super::far_inbox::FarInbox;
 use super::far_memory::FarMemory;
-use super::link::{Body, Frame, Incoming, Link};
+use super::link::{Body, Frame, Incoming, Link, RestOfMessage};
+use super::pair::far::message_frame;
 use super::survivors::Told;
 use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
+use crate::memory::view::Payload;
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
@@ -130,6 +132,13 @@ impl Far {
     }
 }
 
+impl Far {
+    /// The peers, for what may be left behind the transport.
+    pub(super) fn shared(&self) -> Arc<FarRanks> {
+        self.ranks.clone()
+    }
+}
+
 impl FarRanks {
     /// Returns the number of ranks, near ones among them.
     pub(super) fn nranks(&self) -> usize {
@@ -173,6 +182,11 @@ impl FarRanks {
             has_come = true;
             let taken = match event {
                 Incoming::Frame(frame) => self.take(&mut inboxes, frame),
+                Incoming::Rest(from, RestOfMessage { index, args, count }) => {
+                    let body = Body::Piece { index, args, count, bytes: Payload::EMPTY };
+                    message_frame(&self.mirror, &self.near, self.rank, from, body);
+                    Ok(())
+                }
                 Incoming::Death(rank) if self.has(rank) => {
                     self.mirror.life(rank).node.mark_dead();
                     Ok(())

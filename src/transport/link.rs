@@ -4,6 +4,7 @@
 //! order (see [`far`](super::far)). So an engine needs no more than to deliver each frame once.
 
 mod owned;
+mod straight;
 
 use crate::error::Result;
 use crate::memory::view::Payload;
@@ -12,6 +13,7 @@ use crate::types::Rank;
 pub use owned::{OwnedBody, bytes_of, copied, words_of};
 use std::os::fd::RawFd;
 use std::time::Duration;
+pub use straight::{RestOfMessage, StraightLink, WantedMessage};
 
 /// Carries frames from this rank to far ranks, and theirs to this one.
 pub trait Link: Send + Sync {
@@ -37,6 +39,10 @@ pub trait Link: Send + Sync {
     }
     /// The caller's memory may change before it is sent: no receiver takes what is sent of it for its bytes. The frames come nevertheless.
     fn give_back_lent(&self) {}
+    /// The way from buffer to buffer, if the link has one.
+    fn straight(&self) -> Option<&dyn StraightLink> {
+        None
+    }
     /// The rank's call is over: arrivals that were held back to travel with other frames go now.
     fn flush(&self) -> Result<()> {
         Ok(())
@@ -60,6 +66,8 @@ pub trait Link: Send + Sync {
 pub enum Incoming<'a> {
     /// A frame has come.
     Frame(Frame<'a>),
+    /// What was left of a message has come to the buffer that was opened for it; its number is that of no frame.
+    Rest(Rank, RestOfMessage),
     /// A far rank's process has ended.
     Death(Rank),
 }

@@ -16,6 +16,8 @@ pub struct TransferProgress {
     has_failed: bool,
     /// The communicator has failed: no transfer can continue.
     is_over: bool,
+    /// Receives have begun before sends, where that is of use.
+    has_begun: bool,
 }
 
 /// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
@@ -28,6 +30,7 @@ pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress
         failure,
         has_failed: false,
         is_over: false,
+        has_begun: !t.has_far(),
     }
 }
 
@@ -67,8 +70,12 @@ fn advance_all(
         return true;
     }
     let mut all = true;
-    for i in 0..transfers.len() {
-        if transfers[i].done {
+    // First the receives alone: far senders are told of their buffers.
+    let begins = !std::mem::replace(&mut progress.has_begun, true) && transfers.len() > 1;
+    let twice = if begins { 2 * transfers.len() } else { transfers.len() };
+    for turn in 0..twice {
+        let i = turn % transfers.len();
+        if transfers[i].done || transfers[i].send && turn + transfers.len() < twice {
             continue;
         }
         let key = (transfers[i].send, transfers[i].peer);

@@ -78,7 +78,10 @@ impl Endpoint {
     /// The provider needs a send's buffer and bytes no longer.
     fn sent(&mut self, index: u32) {
         self.free.push(index);
-        self.lent &= !(1 << (index as usize - RECEIVES));
+        let bit = 1 << (index as usize - RECEIVES);
+        for bits in [&mut self.lent, &mut self.by_second, &mut self.abandoned] {
+            *bits &= !bit;
+        }
     }
 
     /// Reads the error at the head of the queue.
@@ -94,6 +97,8 @@ impl Endpoint {
         let why = self.library.describe(error.err as isize);
         match self.index_of(error.op_context) {
             Some(index) if (index as usize) < RECEIVES => self.idle.push(index),
+            // The endpoint by which it went was closed here.
+            Some(index) if self.abandoned >> (index as usize - RECEIVES) & 1 == 1 => self.sent(index),
             Some(index) => {
                 self.sent(index);
                 sink(Report::Lost(Some(self.receivers[index as usize]), why));

@@ -32,6 +32,8 @@ pub(super) struct FabricObjects {
     pub av: *mut Av,
     pub cq: *mut Cq,
     pub ep: *mut Ep,
+    /// See [`second`](super::second); NULL: there is none.
+    pub second: *mut Ep,
 }
 
 /// Memory of an operation under way that belongs to the provider.
@@ -65,6 +67,13 @@ pub struct Endpoint {
     pub(super) receivers: Box<[PeerId]>,
     /// A bit for each send under way whose bytes are lent.
     pub(super) lent: u64,
+    /// A bit for each send under way by the second endpoint, and for each that was under way when this was closed.
+    pub(super) by_second: u64,
+    pub(super) abandoned: u64,
+    /// What others may write to by the second endpoint: keys and registrations.
+    pub(super) opened: Vec<(u64, *mut Mr)>,
+    /// The provider and the local address.
+    pub(super) asked_for: (String, IpAddr),
     peers: Vec<u64>,
     name: Vec<u8>,
     /// The process that has opened it.
@@ -125,6 +134,7 @@ impl Endpoint {
                 av: null_mut(),
                 cq: null_mut(),
                 ep: null_mut(),
+                second: null_mut(),
             },
             modes: domain.mr_mode,
             key_bytes: domain.mr_key_size,
@@ -139,6 +149,10 @@ impl Endpoint {
             free: (RECEIVES as u32..count as u32).rev().collect(),
             receivers: vec![PeerId(u32::MAX); count].into_boxed_slice(),
             lent: 0,
+            by_second: 0,
+            abandoned: 0,
+            opened: Vec::new(),
+            asked_for: (provider.into(), address),
             peers: Vec::new(),
             name: Vec::new(),
             generation: fork::generation(),
@@ -149,7 +163,7 @@ impl Endpoint {
             endpoint.buffers_mr =
                 endpoint.register_range(endpoint.buffers as usize, bytes, FI_SEND | FI_RECV | FI_WRITE)?;
         }
-        endpoint.name = endpoint.own_name()?;
+        endpoint.name = endpoint.name_of(endpoint.objects.ep)?;
         endpoint.post_receives()?;
         Ok(endpoint)
     }
@@ -175,10 +189,19 @@ impl Endpoint {
         };
         self.check(result as isize, || "cannot open a table of addresses".into())?;
         self.make_queue()?;
-        // SAFETY: see above.
-        let result = unsafe { ((*(*domain).ops).endpoint)(domain, info, &mut self.objects.ep, null_mut()) };
+        let mut ep = null_mut();
+        let made = self.make_endpoint(info, &mut ep);
+        self.objects.ep = ep;
+        made
+    }
+
+    /// Makes an endpoint of the domain, and enables it. Where that fails, what was made is to be closed.
+    pub(super) fn make_endpoint(&self, info: *mut Info, made: &mut *mut Ep) -> Result<()> {
+        let FabricObjects { domain, av, cq, .. } = self.objects;
+        // SAFETY: as in `make`.
+        let result = unsafe { ((*(*domain).ops).endpoint)(domain, info, made, null_mut()) };
         self.check(result as isize, || "cannot open an endpoint".into())?;
-        let FabricObjects { av, cq, ep, .. } = self.objects;
+        let ep = *made;
         // SAFETY: see above.
         let result = unsafe {
             let (fid, ops) = (&raw mut (*ep).fid, &*(*ep).fid.ops);
@@ -225,10 +248,9 @@ impl Endpoint {
         )))
     }
 
-    fn own_name(&self) -> Result<Vec<u8>> {
+    pub(super) fn name_of(&self, ep: *mut Ep) -> Result<Vec<u8>> {
         let mut name = vec![0u8; LONGEST_NAME];
         let mut bytes = name.len();
-        let ep = self.objects.ep;
         // SAFETY: a live endpoint, and a place of `bytes` bytes.
         let result =
             unsafe { ((*(*ep).cm).getname)(&raw mut (*ep).fid, name.as_mut_ptr().cast(), &mut bytes) };
@@ -291,6 +313,7 @@ impl Endpoint {
     /// Ends all that is under way, and takes in nothing any more. Of the other functions `poll`, `descriptor` and `may_sleep` go on, and have nothing to
     /// tell; nothing can be sent.
     pub fn shut(&mut self) {
+        self.shut_second();
         let ep = std::mem::replace(&mut self.objects.ep, null_mut());
         if ep.is_null() {
             return;
@@ -335,7 +358,8 @@ impl Drop for Endpoint {
                 unsafe { ((*(*fid).ops).close)(fid) };
             }
         };
-        let FabricObjects { fabric, domain, av, cq, ep } = self.objects;
+        self.shut_second();
+        let FabricObjects { fabric, domain, av, cq, ep, .. } = self.objects;
         let registered = self.memories.iter().map(|memory| memory.mr).chain([self.buffers_mr]);
         if self.modes & FI_MR_ENDPOINT != 0 {
             registered.clone().for_each(|mr| close(mr.cast()));

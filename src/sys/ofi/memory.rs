@@ -2,6 +2,7 @@
 
 use super::abi::*;
 use super::endpoint::Endpoint;
+use super::transfer::Place;
 use crate::error::{Error, Result};
 use crate::sys::process;
 use std::ffi::c_void;
@@ -48,6 +49,13 @@ pub struct RemoteMemory {
     pub address: u64,
     /// The key.
     pub key: u64,
+}
+
+impl RemoteMemory {
+    /// Returns a place in it.
+    pub fn place(self, at: usize) -> Place {
+        Place { address: self.address.wrapping_add(at as u64), key: self.key }
+    }
 }
 
 /// The use of a registered memory.

@@ -10,6 +10,7 @@ mod discovery;
 mod endpoint;
 mod library;
 mod memory;
+mod second;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod transfer;

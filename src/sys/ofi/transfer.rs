@@ -27,7 +27,9 @@ pub enum SourceRange<'a> {
 ///
 /// # Safety
 /// The range is readable until the endpoint that has written from it [holds nothing lent](Endpoint::holds_lent), or has [given it
-/// back](Endpoint::give_back_lent): from then on the system answers what cannot be read by an error.
+/// back](Endpoint::give_back_lent): from then on the system answers what cannot be read by an error. What is written by the second endpoint is readable
+/// until that [holds none](Endpoint::held_by_second) or is [shut](Endpoint::shut_second). What was opened to others is writable until it is
+/// [closed to them](Endpoint::close_to_others) and nobody is writing to it, or the second endpoint is shut.
 pub unsafe trait LentRange {
     /// The address of the first byte.
     fn base(&self) -> usize;
@@ -141,8 +143,26 @@ impl Endpoint {
                 (range.base(), range.bytes(), null_mut(), true)
             }
         };
+        let ep = self.objects.ep;
+        let index = self.write_by(ep, to, (base, bytes, descriptor), trailer, places, data)?;
+        if let Some(index) = index.filter(|_| is_lent) {
+            self.lent |= 1 << (index as usize - RECEIVES);
+        }
+        Ok(index.is_some())
+    }
+
+    /// Writes a range by one of the two endpoints. `source`: its address, length and descriptor. Returns the index of the send.
+    pub(super) fn write_by(
+        &mut self,
+        ep: *mut Ep,
+        to: PeerId,
+        (base, bytes, descriptor): (usize, usize, *mut c_void),
+        trailer: &[u64],
+        places: [Place; 2],
+        data: u32,
+    ) -> Result<Option<u32>> {
         assert!(trailer.len() <= self.words, "a trailer larger than its buffer");
-        let Some(&index) = self.free.last().filter(|_| !self.objects.ep.is_null()) else { return Ok(false) };
+        let Some(&index) = self.free.last().filter(|_| !ep.is_null()) else { return Ok(None) };
         let buffer = self.buffer(index);
         // SAFETY: a free buffer of at least as many words.
         unsafe { std::ptr::copy_nonoverlapping(trailer.as_ptr(), buffer, trailer.len()) };
@@ -165,15 +185,11 @@ impl Endpoint {
             context: self.context(index).cast(),
             data: data.into(),
         };
-        let ep = self.objects.ep;
         // SAFETY: a live endpoint; the provider copies the lists. The ranges stay mapped as long as the endpoint lives: one in a memory
         // that it keeps or that is lent until the completion, one in a buffer that belongs to the provider until then.
         let result = unsafe { ((*(*ep).rma).writemsg)(ep, &message, FI_REMOTE_CQ_DATA) };
         let taken = self.under_way(index, to, result, "write to a peer's memory")?;
-        if taken && is_lent {
-            self.lent |= 1 << (index as usize - RECEIVES);
-        }
-        Ok(taken)
+        Ok(taken.then_some(index))
     }
 
     /// Tells whether the provider sends from memory that it was not told of before.

@@ -28,6 +28,7 @@ mod peer;
 mod peer_rails;
 mod rails;
 mod sending;
+mod straight;
 mod taking;
 #[cfg(all(test, not(loom)))]
 pub mod testing;
@@ -38,7 +39,7 @@ mod watching;
 mod wire;
 
 use super::far::Far;
-use super::link::{Frame, Incoming, LARGEST_ACCESS, Link};
+use super::link::{Frame, Incoming, LARGEST_ACCESS, Link, StraightLink};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::memory::control::Control;
@@ -55,6 +56,7 @@ use rails::Rails;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
+use straight::Straight;
 use trailer::TRAILERS;
 use wire::{AHEAD, HEADER, Item, LARGEST_FRAME};
 
@@ -105,6 +107,8 @@ struct Others {
     with_trailers: bool,
     /// Bytes may lie in the caller's memory: nothing of it has to be sent again by another rail, and trailers can be changed before they go.
     takes_lent: bool,
+    /// This rank's end of the way from buffer to buffer.
+    straight: Straight,
     /// The interface of each rail.
     interfaces: Vec<Interface>,
     /// Some peer has asked by a rail.
@@ -248,6 +252,7 @@ impl Prepared {
             token: self.own.token,
             with_trailers: self.own.with_trailers,
             takes_lent: self.own.with_trailers && self.rails.len() == 1 && self.rails[0].takes_lent(),
+            straight: Straight::Closed,
             // Peers are to be greeted by several.
             is_waiting: self.interfaces.len() > 1,
             interfaces: self.interfaces,
@@ -300,6 +305,9 @@ impl Link for OfiLink {
         self.state.lock().give_back_lent();
     }
 
+    fn straight(&self) -> Option<&dyn StraightLink> {
+        Some(self)
+    }
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         match self.state.try_lock() {
             Some(mut state) => state.poll(sink),

@@ -4,6 +4,7 @@ use super::address::RankAddress;
 use super::lost_frames::Tally;
 use super::messages::Messages;
 use super::peer_rails::PeerRails;
+use super::straight::StraightPeer;
 use super::trailer::TRAILER;
 use super::wire::{self, HEADER, Item, MessageHeader};
 use crate::memory::view::LentBytes;
@@ -94,6 +95,8 @@ pub struct FarPeer {
     pub tried_since: Option<u64>,
     /// Sending to it has failed: when, and why.
     pub lost: Option<(u64, String)>,
+    /// What is known of it on the way from buffer to buffer.
+    pub straight: StraightPeer,
 }
 
 /// A write that the peer has not said to have taken in, nor all before it.
@@ -147,6 +150,7 @@ impl FarPeer {
             is_reached: false,
             tried_since: None,
             lost: None,
+            straight: StraightPeer::default(),
         }
     }
 
@@ -320,11 +324,9 @@ impl FarPeer {
     /// Where bytes of the segment go, which are at `at` of the peer's mirror, and the trailer of write `number`. `begin`: where the memory that others write to
     /// begins in the mirror; `trailers`: where this rank's trailers do.
     pub fn places(&self, number: u32, rail: usize, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
-        let memory = &self.address.rails[rail].memory;
+        let memory = self.address.rails[rail].memory;
         let slot = (number % WRITES) as usize;
-        let place =
-            |at: usize| Place { address: memory.address.wrapping_add((at - begin) as u64), key: memory.key };
-        [place(at), place(trailers + slot * TRAILER * 8)]
+        [memory.place(at - begin), memory.place(trailers + slot * TRAILER * 8 - begin)]
     }
 
     /// Finds the write that an immediate's number means: `None` if it was taken in already, or is none that can be under way.

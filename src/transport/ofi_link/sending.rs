@@ -127,7 +127,7 @@ impl Others {
     }
 
     /// Sends what is held back for a peer if it takes more than `most` words.
-    fn make_room(&mut self, rails: &mut Rails, to: Rank, most: usize) -> Result<()> {
+    pub(super) fn make_room(&mut self, rails: &mut Rails, to: Rank, most: usize) -> Result<()> {
         match self.peer(to) {
             Some(peer) if peer.held.len() > most.max(HEADER) => self.send_held_for(rails, to),
             _ => Ok(()),
@@ -144,7 +144,7 @@ impl Others {
     }
 
     /// Sends what is held back for a peer, or has it wait.
-    fn send_held_for(&mut self, rails: &mut Rails, to: Rank) -> Result<()> {
+    pub(super) fn send_held_for(&mut self, rails: &mut Rails, to: Rank) -> Result<()> {
         let rank = self.rank;
         let Some(peer) = self.peer(to).filter(|peer| peer.held.len() > HEADER) else { return Ok(()) };
         if peer.lost.is_some() {
@@ -375,7 +375,11 @@ impl Others {
     #[cold]
     pub(super) fn check_lost(&self) -> Result<()> {
         for (rank, peer) in (0..).zip(&self.peers) {
-            let Some((when, why)) = peer.as_ref().and_then(|peer| peer.lost.as_ref()) else { continue };
+            let Some((when, why)) =
+                peer.as_ref().and_then(|peer| peer.lost.as_ref().or(peer.straight.cut.as_ref()))
+            else {
+                continue;
+            };
             let life = self.mirror.life(rank);
             let ended = life.node.died() || life.state.load(Ordering::Acquire) > ALIVE;
             if !ended && clock::now_ns().saturating_sub(*when) > GRACE_NS {

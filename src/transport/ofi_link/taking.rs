@@ -73,6 +73,11 @@ impl Others {
                 }
                 Item::Answer(round) => peer.rails.answered(rail, round, clock::now_ns()),
                 Item::Closed(rails) => closed = rails,
+                Item::Rest(slot) => {
+                    peer.come += 1;
+                    sink(Incoming::Rest(from, slot));
+                }
+                Item::Opened(message, memory, name) => peer.straight.opens(message, memory, name),
                 Item::OfWrite(number) => {
                     let Some(number) = peer.find(number) else {
                         self.refused += 1;
@@ -146,8 +151,8 @@ impl Others {
 
     /// Sending to a peer has failed.
     #[cold]
-    pub(super) fn lost(&mut self, rail: usize, peer: Option<PeerId>, why: String) {
-        let rank = peer.and_then(|id| self.ranks.get(id.index()).copied());
+    pub(super) fn lost(&mut self, rail: usize, id: Option<PeerId>, why: String) {
+        let rank = id.and_then(|id| self.ranks.get(id.index()).copied());
         let Some(rank) = rank else {
             self.refused += 1;
             return;
@@ -155,6 +160,13 @@ impl Others {
         let by = self.by_rail(rank, rail);
         let has_several = self.interfaces.len() > 1;
         let Some(peer) = self.peer(rank) else { return };
+        if id.is_some_and(|id| peer.straight.is_reached_at(id)) {
+            peer.posted -= 1;
+            let why = format!("the connection{by} was lost ({why})");
+            peer.straight.cut.get_or_insert((clock::now_ns(), why));
+            self.is_lost = true;
+            return;
+        }
         if !peer.rails.are_open() {
             peer.rails.failed(rail, why);
             return;

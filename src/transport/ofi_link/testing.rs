@@ -8,7 +8,7 @@ use crate::sys::ofi;
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
-use crate::transport::link::{Frame, Incoming, Link};
+use crate::transport::link::{Frame, Incoming, Link, StraightLink};
 use crate::types::Rank;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -71,6 +71,9 @@ impl Link for Mortal {
     }
     fn give_back_lent(&self) {
         self.link.give_back_lent()
+    }
+    fn straight(&self) -> Option<&dyn StraightLink> {
+        self.link.straight()
     }
     fn descriptor(&self) -> Option<RawFd> {
         self.link.descriptor()

@@ -12,8 +12,11 @@ pub use super::header::{HEADER, MessageHeader};
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::memory::word::{AtomicOp, Change};
+use crate::sys::ofi::RemoteMemory;
 use crate::transport::arrival;
-use crate::transport::link::{Body, Ending, FarAccess, LifeLine, News, TakenLine};
+use crate::transport::link::{
+    Body, Ending, FarAccess, LifeLine, News, RestOfMessage, TakenLine, WantedMessage,
+};
 
 /// Words of the largest frame without its bytes.
 pub const LARGEST_FRAME: usize = 7;
@@ -46,6 +49,10 @@ pub enum Item<'a> {
     Answer(u64),
     /// A bit for each rail that the sender has closed. What has not come by them before does not come any more.
     Closed(u32),
+    /// The receiver may write the rest of a message to this memory, by the sender's second endpoint, which has this name.
+    Opened(WantedMessage, RemoteMemory, Payload<'a>),
+    /// What was left of a message has come with this.
+    Rest(RestOfMessage),
 }
 
 const DATA: u64 = 1;
@@ -79,6 +86,8 @@ const CLOSED: u64 = 26;
 /// An arrival whose payload was not sent.
 const WITHDRAWN: u64 = 27;
 const POSTED: u64 = 28;
+const OPENED: u64 = 29;
+const REST: u64 = 30;
 
 /// Appends a frame. `placed`: its bytes are written to their place by themselves.
 pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
@@ -145,15 +154,20 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
         Item::Question(round) => add(QUESTION, round, &[], none),
         Item::Answer(round) => add(ANSWERED, round, &[], none),
         Item::Closed(rails) => add(CLOSED, rails.into(), &[], none),
+        Item::Rest(RestOfMessage { index, args, count }) => add(REST, index, &[args, count], none),
+        Item::Opened(message, memory, name) => {
+            let WantedMessage { index, kind, count } = message;
+            add(OPENED, index, &[kind, count, memory.address, memory.key], name);
+        }
     }
 }
 
 /// Returns the number of a kind's own words.
 fn own_words(kind: u64) -> Option<usize> {
     Some(match kind {
-        DATA | SHRINK => 2,
+        DATA | SHRINK | REST => 2,
         COUNTER | PUT | SIGNAL | DONE | ANSWER => 1,
-        ARRIVAL | TAKEN | WITHDRAWN => 4,
+        ARRIVAL | TAKEN | WITHDRAWN | OPENED => 4,
         LIFE | NEWS | PIECE | GET => 3,
         CHANGE | SERVE => 5,
         BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED
@@ -188,7 +202,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let own = own_words(kind)?;
     let words = 2 + own + bytes.div_ceil(8);
     if words > rest.len()
-        || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK | PUT | ANSWER | SERVE)
+        || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE | SHRINK | PUT | ANSWER | SERVE | OPENED)
     {
         return None;
     }
@@ -249,6 +263,11 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         QUESTION => return Some(Item::Question(number)),
         ANSWERED => return Some(Item::Answer(number)),
         POSTED => return Some(Item::Posted(number)),
+        REST => return Some(Item::Rest(RestOfMessage { index: number, args: own[0], count: own[1] })),
+        OPENED => {
+            let message = WantedMessage { index: number, kind: own[0], count: own[1] };
+            return Some(Item::Opened(message, RemoteMemory { address: own[2], key: own[3] }, bytes));
+        }
         CLOSED => return Some(Item::Closed(u32::try_from(number).ok()?)),
         _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
     };

@@ -34,6 +34,8 @@ fn text(item: &Item<'_>) -> String {
         Item::Question(round) => format!("question {round}"),
         Item::Answer(round) => format!("answer {round}"),
         Item::Closed(rails) => format!("closed {rails}"),
+        Item::Rest(slot) => format!("rest {slot:?}"),
+        Item::Opened(message, memory, name) => format!("opened {message:?} {memory:?} {:?}", copied(name)),
     }
 }
 
@@ -89,6 +91,12 @@ fn what_is_put_into_a_message_is_taken_out_again() {
         Item::Question(14),
         Item::Answer(15),
         Item::Closed(16),
+        Item::Rest(RestOfMessage { index: 18, args: 5, count: 6 }),
+        Item::Opened(
+            WantedMessage { index: 17, kind: 1, count: 2 },
+            RemoteMemory { address: 3, key: 4 },
+            payload,
+        ),
     ];
     let mut message = Vec::new();
     items.iter().for_each(|item| put(&mut message, item, false));
@@ -133,7 +141,7 @@ fn what_is_withdrawn_shows_no_bytes_and_keeps_its_number() {
 proptest! {
     #[test]
     fn random_words_are_no_frame_or_one_within_them(
-        mut words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..29, (0u64..29, 0u64..99).prop_map(|(k, b)| k | b << 32)], 0..40)
+        mut words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..31, (0u64..31, 0u64..99).prop_map(|(k, b)| k | b << 32)], 0..40)
     ) {
         let mut left = words.len();
         let mut rest = &mut words[..];

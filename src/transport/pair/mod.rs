@@ -12,12 +12,14 @@ pub mod far;
 mod pieces;
 mod probe;
 mod refusals;
+mod straight;
 
 use pieces::{PiecePlace, piece_bytes, slots_of};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, arrived};
 pub use refusals::late_refusal;
-use refusals::{mismatch, text};
+use refusals::text;
+use straight::{STRAIGHT_FROM, StraightBuffer};
 
 use super::Transport;
 use super::pace::Pace;
@@ -44,8 +46,10 @@ const FINE: u64 = 1 << 34;
 const MEDIUM: u64 = 1 << 35;
 /// The flag of a piece that lies in a place in turn (see `pieces.rs`).
 const IN_TURN: u64 = 1 << 36;
+/// The flag of a slot that stands for all that is left of a message, which has come to the receiver's buffer (see `straight.rs`).
+const STRAIGHT: u64 = 1 << 37;
 /// The flags that say how a message comes; the others say what it is.
-const WAY: u64 = IN_HEAP | FINE | MEDIUM | IN_TURN;
+const WAY: u64 = IN_HEAP | FINE | MEDIUM | IN_TURN | STRAIGHT;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -70,6 +74,8 @@ struct Peer {
     reserved: [bool; 2],
     /// Space of the places in turn towards the peer is reserved.
     has_places: bool,
+    /// It has opened its buffer for the last large message to it.
+    opens: bool,
     /// The way in which slots towards the peer are written.
     pace: Pace,
 }
@@ -94,6 +100,8 @@ pub struct PairTransfer<'a> {
     awaited: bool,
     /// Slots done.
     slots: u64,
+    /// Its buffer is open to the peer, or is sent to the peer's.
+    straight: Option<StraightBuffer>,
     /// Complete.
     pub done: bool,
 }
@@ -133,6 +141,7 @@ impl<'a> PairTransfer<'a> {
             first: None,
             awaited: false,
             slots: 0,
+            straight: None,
             done: false,
         }
     }
@@ -208,6 +217,10 @@ impl<'a> PairTransfer<'a> {
     }
 
     fn fill(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Option<Error> {
+        if self.straight.is_some() {
+            self.leave_buffer();
+            return None;
+        }
         let before = self.slots;
         let pair = t.lines(self.peer).pair(t.rank(), self.peer);
         let is_far = t.is_far(self.peer);
@@ -231,6 +244,14 @@ impl<'a> PairTransfer<'a> {
                 if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
                     return None;
                 }
+            }
+            if is_far
+                && self.data.bytes() >= STRAIGHT_FROM
+                && self.send_straight(t, peer, [first, index], alone)
+            {
+                peer.filled = index + 1;
+                self.leave_buffer();
+                return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
             let PiecePlace { head, payload, around, way } =
@@ -287,16 +308,6 @@ impl<'a> PairTransfer<'a> {
         None
     }
 
-    /// The receiver does not want this message.
-    fn refused(&mut self, t: &Transport, peer: &mut Peer, end: u64) -> Error {
-        let pair = t.lines(self.peer).pair(t.rank(), self.peer);
-        peer.filled = end;
-        peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
-        let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
-        self.done = true;
-        mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]))
-    }
-
     /// Takes the slots that are full. The sender is rung after the first and after the last of them, if it is told at all.
     fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<Option<Error>> {
         let mut told = 0;
@@ -311,8 +322,12 @@ impl<'a> PairTransfer<'a> {
     fn empty(&mut self, t: &Transport, peer: &mut Peer, told: &mut u32) -> Result<Option<Error>> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
+        let begins = self.first.is_none();
         let first = *self.first.get_or_insert(peer.taken);
         let mut total = slots_of(self.data.bytes(), self.way);
+        if begins && self.data.bytes() >= STRAIGHT_FROM && t.is_far(self.peer) {
+            self.open_buffer(t, first);
+        }
         while self.slots < total {
             let index = first + self.slots;
             let (head, _) = t.lines(self.peer).pair_slot(self.peer, me, index, 0);
@@ -329,34 +344,15 @@ impl<'a> PairTransfer<'a> {
             if self.slots == 0 {
                 let kind = args & !WAY;
                 if (kind, count) != (self.kind(), self.count as u64) {
-                    let size = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64;
-                    // No message fills more than memory; the slots of one that says so cannot be counted.
-                    let bytes = count.checked_mul(size).filter(|&bytes| bytes < 1 << 56).ok_or_else(|| {
-                        Error::remote(format!(
-                            "rank {} sent a message of {count} elements, which no memory holds; destroy the communicator",
-                            self.peer
-                        ))
-                    })?;
-                    peer.taken = first + slots_of(bytes as usize, args & WAY);
-                    pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
-                    pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
-                    die_point!(75 "pair_refusal");
-                    pair.refused.store(first + 1, Ordering::Release);
-                    die_point!(76 "pair_refused");
-                    t.control().header().refusals.fetch_add(1, Ordering::Release);
-                    die_point!(77 "pair_refusals");
-                    pair.taken.store(peer.taken, Ordering::Release);
-                    if t.is_far(self.peer) {
-                        t.send_taken(self.peer);
-                    }
-                    t.after_post();
-                    self.done = true;
-                    return Ok(Some(mismatch(t, self.peer, text(kind, count), me, self.text())));
+                    return self.refuse(t, peer, first, args, count).map(Some);
                 }
                 self.way = args & WAY;
                 total = slots_of(self.data.bytes(), self.way);
             }
-            if in_heap {
+            if args & STRAIGHT != 0 {
+                self.came_straight()?;
+                total = self.slots + 1;
+            } else if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
                 divided::copy(t.threads_for(self.data.bytes()), self.data, source, false)?;
                 t.check_borrowed()?;
@@ -388,6 +384,7 @@ impl<'a> PairTransfer<'a> {
                 }
             }
         }
+        self.close_buffer();
         self.done = true;
         Ok(None)
     }

@@ -1,7 +1,8 @@
 //! Transfers whose two ends disagree: the sentences, and refusals of messages whose sender has left its call.
 
-use super::{OF_COLLECTIVE, Pairs};
-use crate::error::Error;
+use super::pieces::slots_of;
+use super::{OF_COLLECTIVE, PairTransfer, Pairs, Peer, WAY};
+use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
 use crate::types::{DataType, Rank};
@@ -12,18 +13,61 @@ pub(super) fn text(kind: u64, count: u64) -> String {
     format!("count {count}, type {name}{whose}")
 }
 
-pub(super) fn mismatch(
-    t: &Transport,
-    sender: Rank,
-    sends: String,
-    receiver: Rank,
-    receives: String,
-) -> Error {
+fn mismatch(t: &Transport, sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {
     let found = Error::usage(format!(
         "ranks disagree in a transfer: rank {sender} sends ({sends}), rank {receiver} receives ({receives}); both ends \
          must pass the same count and type"
     ));
     t.cause_of_disagreement(&found).unwrap_or(found)
+}
+
+impl PairTransfer<'_> {
+    /// The receiver does not want this message.
+    pub(super) fn refused(&mut self, t: &Transport, peer: &mut Peer, end: u64) -> Error {
+        let pair = t.lines(self.peer).pair(t.rank(), self.peer);
+        peer.filled = end;
+        peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
+        let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
+        self.done = true;
+        mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]))
+    }
+
+    /// Refuses the peer's message, whose first slot has these words. Returns the error of this transfer.
+    pub(super) fn refuse(
+        &mut self,
+        t: &Transport,
+        peer: &mut Peer,
+        first: u64,
+        args: u64,
+        count: u64,
+    ) -> Result<Error> {
+        let (me, kind) = (t.rank(), args & !WAY);
+        let pair = t.control().pair(self.peer, me);
+        let size = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64;
+        // No message fills more than memory; the slots of one that says so cannot be counted.
+        let bytes = count.checked_mul(size).filter(|&bytes| bytes < 1 << 56).ok_or_else(|| {
+            Error::remote(format!(
+                "rank {} sent a message of {count} elements, which no memory holds; destroy the communicator",
+                self.peer
+            ))
+        })?;
+        peer.taken = first + slots_of(bytes as usize, args & WAY);
+        pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
+        pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
+        die_point!(75 "pair_refusal");
+        pair.refused.store(first + 1, Ordering::Release);
+        die_point!(76 "pair_refused");
+        t.control().header().refusals.fetch_add(1, Ordering::Release);
+        die_point!(77 "pair_refusals");
+        pair.taken.store(peer.taken, Ordering::Release);
+        if t.is_far(self.peer) {
+            t.send_taken(self.peer);
+        }
+        t.after_post();
+        self.close_buffer();
+        self.done = true;
+        Ok(mismatch(t, self.peer, text(kind, count), me, self.text()))
+    }
 }
 
 /// Was an earlier message refused after we had left the call that sent it?
