@@ -1,4 +1,4 @@
-//! The rest of a message on its way from the sender's buffer to the receiver's.
+//! What is left of a message, on its way from the sender's buffer to the receiver's.
 //!
 //! ```text
 //!     receiver    opens its buffer, and tells: message k, memory, name of the second endpoint     -> sender

@@ -1,4 +1,4 @@
-//! Messages between hosts whose rest goes from buffer to buffer, past the ring, where the link has a way for that.
+//! Messages between hosts of which what is left goes from buffer to buffer, past the ring, where the link has a way for that.
 //!
 //! A receiver that waits for a large message tells its sender where its buffer is. A sender that has heard so, before its first piece or
 //! between two, sends all that is left as one piece, whose bytes are in the receiver's buffer when the slot's line comes.
