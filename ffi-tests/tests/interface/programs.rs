@@ -235,19 +235,6 @@ fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
 }
 
 #[test]
-fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("machine_groups");
-    compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);
-    let env = [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0")];
-    let [in_pairs, in_fours, together] =
-        [4, 2, 1].map(|processes| ranks::run(&program, dir.path(), processes, &env)[0].clone());
-    assert_eq!(in_pairs.lines().count(), 8, "{in_pairs}");
-    assert_eq!(in_fours, in_pairs);
-    assert_eq!(together, in_pairs);
-}
-
-#[test]
 fn ranks_that_remain_make_communicators() {
     holds("shrink", &[1, 2, 3, 4]);
     holds_with("machine_survivors", &[3, 4], &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "0")]);
