@@ -77,18 +77,45 @@ fn unwritable(path: &Path, why: &std::io::Error) -> String {
     }
 }
 
+/// The name that means standard output among files to write, and standard input among files to read.
+pub const STANDARD: &str = "-";
+
+/// Writes text to a file that an option names; to standard output for `-`.
+pub fn save(option: &str, path: &Path, text: &str) -> Result<(), String> {
+    if path == Path::new(STANDARD) {
+        return write(text.as_bytes());
+    }
+    fs::write(path, text).map_err(|e| format!("{option} {}: cannot write: {e}", path.display()))
+}
+
 /// Returns the path if it can be written, for the command line.
 pub fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
+    if text == STANDARD {
+        return Ok(path);
+    }
     writable(&path).map(|()| path)
 }
 
-/// Returns the path if a drawing can be written there: for the command line, which asks before anything is measured.
+/// Returns the path if it can be written and is not standard output, where a table goes.
+pub fn file_beside_a_table(text: &str) -> Result<PathBuf, String> {
+    if text == STANDARD {
+        return Err("the table goes to standard output; name a file".into());
+    }
+    file(text)
+}
+
+/// Returns the path if a drawing can be written there beside a table: for the command line, which asks before anything is measured.
 pub fn svg_file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+    if text != STANDARD && !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
         let named = path.with_extension("svg");
         return Err(format!("drawings are SVG; name the file {}", named.display()));
     }
-    file(text)
+    file_beside_a_table(text)
+}
+
+/// Returns the path if a drawing that is all of the output can be written there.
+pub fn svg(text: &str) -> Result<PathBuf, String> {
+    if text == STANDARD { file(text) } else { svg_file(text) }
 }

@@ -1,7 +1,8 @@
-//! The files that a command reads.
+//! The files that a command reads. `-` is standard input.
 
+use crate::answer::STANDARD;
 use std::fs::File;
-use std::io::{Error, Read, Result};
+use std::io::{Error, Read, Result, stdin};
 use std::path::Path;
 
 /// Most bytes of a file that are read. Traces are large; the limit protects from a device that never ends.
@@ -15,7 +16,11 @@ pub fn text(file: &Path) -> Result<String> {
 /// Reads a text file of at most a number of bytes. `remedy`: what follows the sentence that it has more.
 pub fn at_most(bytes: u64, file: &Path, remedy: &str) -> Result<String> {
     let mut text = Vec::new();
-    File::open(file)?.take(bytes + 1).read_to_end(&mut text)?;
+    if file == Path::new(STANDARD) {
+        stdin().lock().take(bytes + 1).read_to_end(&mut text)?;
+    } else {
+        File::open(file)?.take(bytes + 1).read_to_end(&mut text)?;
+    }
     if text.len() as u64 > bytes {
         return Err(Error::other(format!("it has more than {} MiB{remedy}", bytes >> 20)));
     }

@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Write the tables of all runs to this file as JSON
-    #[arg(long, value_name = "FILE", value_parser = answer::file)]
+    #[arg(long, value_name = "FILE", value_parser = answer::file_beside_a_table)]
     json: Option<PathBuf>,
     /// Draw time and bus bandwidth over size to this file
     #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file)]

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Draw the steps of all ranks into this SVG file, and print nothing
-    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file, requires = "algorithm", conflicts_with_all = ["rank", "all", "json"])]
+    #[arg(long, value_name = "FILE.svg", value_parser = answer::svg, requires = "algorithm", conflicts_with_all = ["rank", "all", "json"])]
     draw: Option<PathBuf>,
 }
 
@@ -93,8 +93,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     };
     if let Some(path) = &args.draw {
         let drawing = plan_drawing::svg(&whole(candidates[0], &view, count)?, candidates[0].name)?;
-        std::fs::write(path, drawing)
-            .map_err(|why| format!("--draw {}: cannot write: {why}", path.display()))?;
+        answer::save("--draw", path, &drawing)?;
         return Ok(ExitCode::SUCCESS);
     }
     let texts: Result<Vec<_>, _> = candidates.into_iter().map(|m| rendered(m, args, &view, count)).collect();

@@ -1,6 +1,6 @@
 //! `penny trace`: the place of each message of a collective over time, on a declared machine, for Perfetto.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use penny::DataType;
@@ -46,7 +46,7 @@ pub struct Args {
     /// Algorithm (also --algo), or `auto` for the quickest
     #[arg(long, alias = "algo", value_name = "NAME", default_value = "auto")]
     algorithm: String,
-    /// Write to this file instead of standard output
+    /// Write to this file; default, and `-`: standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     match &args.output {
         None => answer::print(&text),
         Some(file) => {
-            write("--output", file, &text)?;
+            answer::save("--output", file, &text)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -85,9 +85,4 @@ pub fn traced(network: &Network, call: &PricedCall<'_>) -> Result<(CallTimes, St
     let outcome =
         price_traced(network, call, &entry, &mut |span| spans.push(span)).map_err(|e| e.message.clone())?;
     Ok((outcome, perfetto(&spans, network)))
-}
-
-/// Writes a file that an option names.
-pub fn write(option: &str, file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|e| format!("{option} {}: cannot write: {e}", file.display()))
 }

@@ -1,6 +1,7 @@
 //! What the command says when it is not understood, and when it is asked.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 
@@ -245,6 +246,31 @@ fn the_ways_of_a_large_machine_are_those_of_its_first_places() {
 fn a_folder_is_no_file_to_write() {
     let said = refusal("perf all_reduce -n 2 -b 8 -e 8 --json /");
     assert!(said.contains("--json") && said.contains("is a folder; name a file"), "{said}");
+}
+
+#[test]
+fn a_dash_is_standard_input_and_output_but_no_file_beside_a_table() {
+    const TRACE: &str = "trace all_reduce --fabric dgx-h100 -n 2 -b 1M --algorithm ring";
+    let trace = answer(&format!("{TRACE} -o -"));
+    assert_eq!(trace, answer(TRACE));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+    let mut report = command
+        .args(["report", "-", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    report.stdin.take().unwrap().write_all(trace.as_bytes()).unwrap();
+    let page = String::from_utf8(report.wait_with_output().unwrap().stdout).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page:.80}");
+    let drawing = answer("topo draw dgx-h100 -o -");
+    assert!(drawing.starts_with("<svg") || drawing.starts_with("<?xml"), "{drawing:.80}");
+    for line in
+        ["perf all_reduce -n 2 -b 8 -e 8 --json -", "sim all_reduce --fabric dgx-h100 -b 1M --trace -"]
+    {
+        let said = refusal(line);
+        assert!(said.contains("the table goes to standard output; name a file"), "{said}");
+    }
 }
 
 #[test]

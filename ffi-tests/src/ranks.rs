@@ -157,8 +157,15 @@ fn in_use() -> Vec<String> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::panic::catch_unwind;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
+
+    /// One of these tests at a time: what one leaves in shared memory, the others would be blamed for.
+    fn turn() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// What the harness says about a shell script that runs as two ranks.
     fn verdict(script: &str) -> Result<Vec<String>, String> {
@@ -174,6 +181,7 @@ mod tests {
 
     #[test]
     fn each_ranks_output_is_returned_in_rank_order() {
+        let _turn = turn();
         assert_eq!(
             verdict("echo $WORD $PENNY_RANK of $TEST_RANKS"),
             Ok(vec!["good 0 of 2\n".into(), "good 1 of 2\n".into()])
@@ -182,18 +190,21 @@ mod tests {
 
     #[test]
     fn a_rank_that_fails_is_told_with_what_it_said() {
+        let _turn = turn();
         let told = verdict("echo oh >&2; exit $PENNY_RANK").unwrap_err();
         assert!(told.contains("rank 0: exit 0") && told.contains("rank 1: exit 1\noh"), "{told}");
     }
 
     #[test]
     fn a_rank_that_hangs_is_killed_and_told() {
+        let _turn = turn();
         let told = verdict("[ $PENNY_RANK = 0 ] || exec sleep 1000").unwrap_err();
         assert!(told.contains("rank 0: exit 0") && told.contains("rank 1: exit hangs"), "{told}");
     }
 
     #[test]
     fn a_name_that_is_left_in_shared_memory_is_told() {
+        let _turn = turn();
         let name = format!("penny-ffi-tests-{}", process::id());
         let told = verdict(&format!(": > /dev/shm/{name}")).unwrap_err();
         fs::remove_file(Path::new("/dev/shm").join(&name)).unwrap();

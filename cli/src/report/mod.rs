@@ -32,7 +32,7 @@ pub struct Args {
     /// Files of penny perf --json, penny sim --json and penny trace
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the page to this file
+    /// Write the page to this file; `-`: standard output
     #[arg(short = 'o', long, value_name = "FILE.html", default_value = "report.html", value_parser = answer::file)]
     output: PathBuf,
     /// Title of the page
@@ -45,6 +45,6 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let mut all = read::Inputs::default();
     args.files.iter().try_for_each(|file| all.read(file))?;
     let text = page::page(&args.title, &all)?;
-    std::fs::write(&args.output, text).map_err(|e| format!("--output {}: {e}", args.output.display()))?;
+    answer::save("--output", &args.output, &text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,7 @@ pub use programs::Programs;
 use table::Row;
 
 use crate::machine::Placed;
-use crate::trace::{traced, write};
+use crate::trace::traced;
 use crate::{answer, candidates, machine, plot, rings, workload};
 
 const EXAMPLES: &str = "\
@@ -80,10 +80,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg", value_parser = answer::svg_file)]
     plot: Option<PathBuf>,
     /// Write a trace of all ports to this file, for Perfetto or chrome://tracing (one size and one algorithm)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = answer::file_beside_a_table)]
     trace: Option<PathBuf>,
     /// Write the messages to this file as a GOAL schedule, for LogGOPSim (one size and one algorithm)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = answer::file_beside_a_table)]
     goal: Option<PathBuf>,
     /// Print the errors against the tables of measured times in these files (`bench/published`), each on its own machine
     #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]
@@ -266,12 +266,16 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
             }
             if let Some(file) = &args.goal {
-                write("--goal", file, &goal::schedule(&candidate.call(&places, block, priced.tuning))?)?;
+                answer::save(
+                    "--goal",
+                    file,
+                    &goal::schedule(&candidate.call(&places, block, priced.tuning))?,
+                )?;
             }
             if let Some(file) = &args.trace {
                 let call = candidate.call(&places, block, priced.tuning);
                 let (_, text) = traced(machine.view(priced.tuning), &call)?;
-                write("--trace", file, &text)?;
+                answer::save("--trace", file, &text)?;
             }
             let loads = uplinks::of(&network, candidate, &places);
             let name = candidate.algorithm.name;

@@ -78,8 +78,8 @@ pub enum Args {
     Draw {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
-        /// Output file; default: standard output
-        #[arg(short, long, value_name = "FILE.svg", value_parser = answer::svg_file)]
+        /// Output file; default, and `-`: standard output
+        #[arg(short, long, value_name = "FILE.svg", value_parser = answer::svg)]
         output: Option<PathBuf>,
     },
 }
@@ -112,8 +112,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             match output {
                 None => drawing,
                 Some(path) => {
-                    std::fs::write(path, drawing)
-                        .map_err(|why| format!("-o {}: cannot write: {why}", path.display()))?;
+                    answer::save("-o", path, &drawing)?;
                     String::new()
                 }
             }
