@@ -8,6 +8,11 @@ use std::path::Path;
 /// Most bytes of a file that are read. Traces are large; the limit protects from a device that never ends.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Opens a file to read.
+pub fn open(file: &Path) -> Result<Box<dyn Read>> {
+    Ok(if file == Path::new(STANDARD) { Box::new(stdin().lock()) } else { Box::new(File::open(file)?) })
+}
+
 /// Reads a text file, at most 1 GiB of it.
 pub fn text(file: &Path) -> Result<String> {
     at_most(MOST_BYTES, file, "")
@@ -16,11 +21,7 @@ pub fn text(file: &Path) -> Result<String> {
 /// Reads a text file of at most a number of bytes. `remedy`: what follows the sentence that it has more.
 pub fn at_most(bytes: u64, file: &Path, remedy: &str) -> Result<String> {
     let mut text = Vec::new();
-    if file == Path::new(STANDARD) {
-        stdin().lock().take(bytes + 1).read_to_end(&mut text)?;
-    } else {
-        File::open(file)?.take(bytes + 1).read_to_end(&mut text)?;
-    }
+    open(file)?.take(bytes + 1).read_to_end(&mut text)?;
     if text.len() as u64 > bytes {
         return Err(Error::other(format!("it has more than {} MiB{remedy}", bytes >> 20)));
     }

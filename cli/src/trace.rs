@@ -46,9 +46,9 @@ pub struct Args {
     /// Algorithm (also --algo), or `auto` for the quickest
     #[arg(long, alias = "algo", value_name = "NAME", default_value = "auto")]
     algorithm: String,
-    /// Write to this file; default, and `-`: standard output
-    #[arg(short = 'o', long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// Write to this file; `-`: standard output
+    #[arg(short = 'o', long, value_name = "FILE", default_value = answer::STANDARD)]
+    output: PathBuf,
 }
 
 /// Writes the trace.
@@ -70,13 +70,8 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let found = quickest(&candidates, &machine, &places, is_named, |_| block)?;
     let (number, Priced { tuning, .. }) = found.ok_or("there is no algorithm to trace")?;
     let (_, text) = traced(machine.view(tuning), &candidates[number].call(&places, block, tuning))?;
-    match &args.output {
-        None => answer::print(&text),
-        Some(file) => {
-            answer::save("--output", file, &text)?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    answer::save("--output", &args.output, &text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A price, and the trace of it.

@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// One of these tests at a time: what one leaves in shared memory, the others would be blamed for.
+    /// Waits until no other of these tests runs: they would be blamed for a name that one leaves in shared memory.
     fn turn() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
         TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -133,7 +133,7 @@ impl Far {
 }
 
 impl Far {
-    /// The peers, for what may be left behind the transport.
+    /// Returns the peers, for what may outlive the transport.
     pub(super) fn shared(&self) -> Arc<FarRanks> {
         self.ranks.clone()
     }

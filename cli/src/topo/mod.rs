@@ -4,7 +4,6 @@ mod drawing;
 mod export;
 mod nics;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{self, Format, Hints};
 
 use crate::calibrate::host::cores::Cores;
-use crate::{answer, host_profile, rings};
+use crate::{answer, host_profile, input, rings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,11 +186,7 @@ fn read(path: &Path) -> Result<(String, String), String> {
     let wrong = |why: std::io::Error| format!("{name}: cannot be read ({why}); name a text file");
     let mut bytes = Vec::new();
     let most = foreign::MOST_BYTES + 1;
-    if name == "-" {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(wrong)?;
-    } else {
-        File::open(path).map_err(wrong)?.take(most).read_to_end(&mut bytes).map_err(wrong)?;
-    }
+    input::open(path).map_err(wrong)?.take(most).read_to_end(&mut bytes).map_err(wrong)?;
     // A letter cut in two at the limit is not the reader's business: the file is refused for its size.
     match String::from_utf8(bytes) {
         Ok(text) => Ok((name, text)),

@@ -30,7 +30,7 @@ pub trait StraightLink {
     /// Opens the receiver's buffer to the sender of a message, and tells it. False: not here. Of each peer's messages one at a time is open.
     /// The buffer stays until it is [closed](Self::close_to), or [all are](Self::end).
     fn open_to(&self, from: Rank, message: WantedMessage, into: Payload<'_>) -> bool;
-    /// The message has come, or was refused: its sender does not write to the buffer any more.
+    /// Closes the buffer of a message that has come or was refused: its sender does not write to it any more.
     fn close_to(&self, from: Rank);
     /// Tells whether the receiver has opened its buffer for a message.
     fn is_open_at(&self, to: Rank, message: WantedMessage) -> bool;
@@ -39,6 +39,6 @@ pub trait StraightLink {
     fn post_to(&self, to: Rank, slot: RestOfMessage, bytes: Payload<'_>, at: usize) -> bool;
     /// Tells whether such bytes are still to be sent to a rank. Polling sends them.
     fn sends_to(&self, to: Rank) -> bool;
-    /// A message has failed: no buffer is read or written any more by these functions, now or later.
+    /// Ends this way after a failed message: from then on these functions read and write no buffer.
     fn end(&self);
 }

@@ -46,7 +46,7 @@ pub struct StraightPeer {
 }
 
 impl StraightPeer {
-    /// It has opened a buffer.
+    /// Notes that it has opened a buffer for a message.
     pub fn opens(&mut self, message: WantedMessage, memory: RemoteMemory, name: Payload<'_>) {
         if self.name.is_empty() {
             self.name = bytes_of(&copied(name), name.bytes());
@@ -54,7 +54,7 @@ impl StraightPeer {
         self.wanted = Some((message, memory));
     }
 
-    /// Does this number mean its second endpoint?
+    /// Tells whether a number is that of its second endpoint.
     pub fn is_reached_at(&self, id: PeerId) -> bool {
         self.id == Some(id)
     }
@@ -74,7 +74,7 @@ impl Others {
     /// Closes it for good.
     fn end_straight(&mut self, rails: &mut Rails) {
         for peer in self.peers.iter_mut().flatten() {
-            // Nobody waits for what does not come any more.
+            // Writes that were abandoned never complete: the tally of lost frames (docs/decisions/0085) must not count them as lost.
             peer.posted -= peer.straight.id.map_or(0, |id| rails[0].held_by_second(id) as u64);
             peer.come += u64::from(peer.straight.opened.take().is_some());
         }

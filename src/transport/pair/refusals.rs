@@ -22,7 +22,7 @@ fn mismatch(t: &Transport, sender: Rank, sends: String, receiver: Rank, receives
 }
 
 impl PairTransfer<'_> {
-    /// The receiver does not want this message.
+    /// Ends a message that its receiver has refused. Returns the error of this transfer.
     pub(super) fn refused(&mut self, t: &Transport, peer: &mut Peer, end: u64) -> Error {
         let pair = t.lines(self.peer).pair(t.rank(), self.peer);
         peer.filled = end;

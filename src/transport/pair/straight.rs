@@ -31,7 +31,7 @@ impl StraightBuffer {
         self.ranks.link.straight()
     }
 
-    /// The message has come, or none of it comes straight.
+    /// Closes the buffer to the peer alone: the message has come, or none of it comes straight.
     fn end(mut self) {
         self.is_over = true;
         if let Some(link) = self.link().filter(|_| !self.send) {
@@ -62,14 +62,14 @@ impl PairTransfer<'_> {
         }
     }
 
-    /// The receiver has all of the message, or does not want it.
+    /// Closes the buffer of a message that the receiver has whole, or does not want.
     pub(super) fn close_buffer(&mut self) {
         if let Some(buffer) = self.straight.take() {
             buffer.end();
         }
     }
 
-    /// What is left of the message has come straight.
+    /// Checks that the buffer was open to a peer that says that it has written what is left of the message there.
     pub(super) fn came_straight(&mut self) -> Result<()> {
         match self.straight {
             Some(_) => Ok(()),
@@ -114,7 +114,7 @@ impl PairTransfer<'_> {
         posted
     }
 
-    /// A message that goes straight is done when all of it is sent.
+    /// Completes a message that goes straight when all of it is sent.
     pub(super) fn leave_buffer(&mut self) {
         let link = self.straight.as_ref().and_then(StraightBuffer::link);
         if !link.is_some_and(|link| link.sends_to(self.peer)) {
