@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the C library and the command penny and installs them: headers, shared and static library, pkg-config file, CMake package.
+# Builds the C library and the command penny and installs them: headers, shared and static library, pkg-config file, CMake package,
+# manual pages, completions of shells.
 #
 #   ./install.sh --prefix DIR [--nccl] [--libdir NAME] [--profile NAME]
 #
@@ -10,7 +11,7 @@
 set -eu
 
 prefix= libdir=lib profile=release nccl=
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit "$1"; }
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage 0 ;;
@@ -43,6 +44,15 @@ lib=$to/$libdir
 
 mkdir -p "$to/bin" "$to/include/penny" "$lib/pkgconfig" "$lib/cmake/penny"
 install -m 755 "$target/penny" "$to/bin"
+# The command writes them itself; where it is built for another machine they are left out.
+if "$target/penny" --version >/dev/null 2>&1; then
+    share=$to/share
+    mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+    "$target/penny" man -o "$share/man/man1"
+    "$target/penny" completions bash >"$share/bash-completion/completions/penny"
+    "$target/penny" completions zsh >"$share/zsh/site-functions/_penny"
+    "$target/penny" completions fish >"$share/fish/vendor_completions.d/penny.fish"
+fi
 install -m 644 include/penny.h include/penny_mpi.h include/penny.hpp "$to/include"
 install -m 644 include/penny/*.hpp "$to/include/penny"
 install -m 644 "$target/libpenny.a" "$lib/libpenny.a"
@@ -56,7 +66,7 @@ libdir=\${prefix}/$libdir
 includedir=\${prefix}/include
 
 Name: penny
-Description: Collective communication between processes over shared memory
+Description: Collective communication between processes, over shared memory and libfabric
 Version: $version
 Cflags: -I\${includedir}
 Libs: -L\${libdir} -lpenny

@@ -1,6 +1,7 @@
-"""Builds the library and the command `penny` with cargo, and puts them into the wheel.
+"""Builds the library and the command `penny` with cargo, and puts them into the wheel; adds their source to the source distribution.
 
-The wheel has in `penny/`: `lib/libpenny.so.0` (stripped), `lib/pkgconfig/penny.pc`, `include`; beside it the command.
+The wheel has in `penny/`: `lib/libpenny.so.0` (stripped), `lib/pkgconfig/penny.pc`, `include`; beside it the command. A source
+distribution has the workspace in `rust`, so that wheels and source distributions are built from it as from a checkout.
 """
 
 from __future__ import annotations
@@ -18,12 +19,34 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGES = ("penny", "penny-cli")
 
+# Cargo reads the manifests of all members of the workspace, also of those that are not built.
+WORKSPACE = (
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "Cargo.toml",
+    "Cargo.lock",
+    "README.md",
+    "build.rs",
+    "install.sh",
+    "build",
+    "src",
+    "include",
+    "examples",
+    "bench",
+    "cli",
+    "compat",
+    "ffi-tests",
+)
+
+# Hatch takes a folder once, and ffi-tests/die-points of a checkout has a link to this one.
+LINKED = "ffi-tests/src/bin/victim"
+
 # The prefix is found from the place of the file, because an environment may lie anywhere.
 PKG_CONFIG = """prefix=${{pcfiledir}}/../..
 libdir=${{prefix}}/lib
 
 Name: penny
-Description: Collective communication between processes over shared memory
+Description: Collective communication between processes, over shared memory and libfabric
 Version: {version}
 Cflags: -I${{prefix}}/include
 Libs: -L${{libdir}} -l:{soname} -Wl,-rpath,${{libdir}}
@@ -31,12 +54,16 @@ Libs: -L${{libdir}} -l:{soname} -Wl,-rpath,${{libdir}}
 
 
 class CargoHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Hatch calls it before it packs a wheel."""
+    """Hatch calls it before it packs a wheel or a source distribution."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
         # In a checkout the workspace is above this folder, in a source distribution below it.
         workspace = root / "rust" if (root / "rust" / "Cargo.toml").exists() else root.parent
+        if self.target_name == "sdist":
+            for name in (*WORKSPACE, LINKED) if workspace == root.parent else WORKSPACE:
+                build_data["force_include"][str(workspace / name)] = f"rust/{name}"
+            return
         built = build(workspace)
         number = self.metadata.version
         soname = f"libpenny.so.{number.split('.')[0]}"

@@ -252,13 +252,18 @@ impl Options {
         let cases: Vec<_> =
             pairs.filter(|(dtype, op)| op.serves(*dtype)).map(|(dtype, op)| (dtype, Some(op))).collect();
         match cases.is_empty() {
-            true => Err(format!(
-                "--op {} does not serve --datatype {}",
-                String::from(self.op),
-                String::from(self.datatype)
-            )),
+            true => Err(self.unserved()),
             false => Ok(cases),
         }
+    }
+
+    /// Says that the reduction does not exist for the type, and which ones do.
+    fn unserved(&self) -> String {
+        let (op, dtype) = (String::from(self.op), String::from(self.datatype));
+        let Choice::One(known) = self.datatype else { return format!("--op {op} serves no type") };
+        let those: Vec<String> =
+            RedOp::ALL.iter().filter(|op| op.serves(known)).map(|&op| Choice::One(op).into()).collect();
+        format!("--op {op} does not serve --datatype {dtype}; {dtype} has {}", those.join(", "))
     }
 
     /// The roots, `None` where the subject has none.

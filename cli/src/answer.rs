@@ -85,7 +85,7 @@ pub fn save(option: &str, path: &Path, text: &str) -> Result<(), String> {
     if path == Path::new(STANDARD) {
         return write(text.as_bytes());
     }
-    fs::write(path, text).map_err(|e| format!("{option} {}: cannot write: {e}", path.display()))
+    fs::write(path, text).map_err(|e| format!("{option} {}: {}", path.display(), unwritable(path, &e)))
 }
 
 /// Returns the path if it can be written, for the command line.

@@ -23,16 +23,41 @@ fn with_negative_numbers(command: Command) -> Command {
 }
 
 fn end(error: &Error) -> ! {
-    if error.kind() != ErrorKind::ValueValidation {
-        error.exit();
-    }
     let text = error.render().to_string();
-    let plain = in_words(&text);
+    let plain = match error.kind() {
+        ErrorKind::ValueValidation => in_words(&text),
+        ErrorKind::MissingRequiredArgument => with_place_of_ranks(&text, std::env::args()),
+        ErrorKind::UnknownArgument => as_in_nccl_tests(&text),
+        _ => text.clone(),
+    };
     if plain == text {
         error.exit();
     }
     answer::tell(plain.trim_end());
     std::process::exit(error.exit_code());
+}
+
+/// Says where -n stands, if it was taken for the program's: `penny run ./program -n 2`.
+fn with_place_of_ranks(text: &str, mut line: impl Iterator<Item = String>) -> String {
+    let mut is_there = || line.any(|word| word == "-n" || word == "-np" || word.starts_with("--ranks"));
+    match text.contains("--ranks <N>") && is_there() {
+        true => text.replacen(
+            "\n\nUsage",
+            "\n\n  tip: -n stands before the program: penny run -n 2 ./program\n\nUsage",
+            1,
+        ),
+        false => text.to_owned(),
+    }
+}
+
+/// Says which option is meant by those of nccl-tests that number devices and threads of a process.
+fn as_in_nccl_tests(text: &str) -> String {
+    ["-g", "-t"].iter().fold(text.to_owned(), |text, option| {
+        text.replace(
+            &format!("to pass '{option}' as a value, use '-- {option}'"),
+            "each rank is a process here: -n is their number, what -g times -t is in nccl-tests",
+        )
+    })
 }
 
 /// Says what Rust's parsers say of numbers in words of the command line.

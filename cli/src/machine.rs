@@ -127,6 +127,11 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
+    /// Tells whether no machine is named.
+    pub fn is_none(&self) -> bool {
+        self.fabric.is_none()
+    }
+
     /// Returns the environment variables that declare the machine to ranks. `Err` says why it has no places for `ranks` ranks.
     pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };

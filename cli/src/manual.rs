@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Command;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command};
 use clap_complete::Shell;
+use penny::sim::{algorithms, topology};
 
 use crate::answer;
 
@@ -32,35 +34,90 @@ pub struct Man {
 
 /// Prints the completions.
 pub fn completions(args: &Completions, command: Command) -> Result<ExitCode, String> {
-    let mut text = Vec::new();
-    let mut command = without_hidden(command);
-    clap_complete::generate(args.shell, &mut command, "penny", &mut text);
-    let mut text = String::from_utf8_lossy(&text).into_owned();
-    if args.shell == Shell::Fish {
-        text += &fish_positionals(&command);
-    }
-    answer::print(&text)
+    answer::print(&script(args.shell, command))
 }
 
-/// Returns what `clap_complete` leaves out for fish: the words of arguments that have no name, such as the collective.
-fn fish_positionals(command: &Command) -> String {
+/// Returns the completions of a shell.
+fn script(shell: Shell, command: Command) -> String {
+    let mut text = Vec::new();
+    let mut command = with_names(without_hidden(command));
+    clap_complete::generate(shell, &mut command, "penny", &mut text);
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    if shell == Shell::Fish {
+        text += &fish_positionals(&command, "");
+    }
+    with_files(shell, &text)
+}
+
+/// Names machines for `--fabric` and algorithms for `--algorithm`. To read a command line these are any text: a machine may be a
+/// file, or a preset with arguments, and algorithms may be several.
+fn with_names(command: Command) -> Command {
+    let named = |arg: Arg| match arg.get_id().as_str() {
+        "fabric" | "machine" => arg.value_parser(PossibleValuesParser::new(machines())),
+        "algorithm" | "algorithms" => {
+            let all = algorithms::ALL.iter().map(|algorithm| algorithm.name);
+            arg.value_parser(PossibleValuesParser::new(all.chain(["auto", "all"])))
+        }
+        _ => arg,
+    };
+    command.mut_args(named).mut_subcommands(with_names)
+}
+
+fn machines() -> impl Iterator<Item = &'static str> {
+    topology::presets().iter().map(|(name, _)| *name)
+}
+
+/// Lets files be completed where machines are: `clap_complete` has either words or files.
+fn with_files(shell: Shell, text: &str) -> String {
+    let words = machines().collect::<Vec<_>>().join(" ");
+    match shell {
+        Shell::Bash => {
+            text.replace(&format!("compgen -W \"{words}\""), &format!("compgen -f -W \"{words}\""))
+        }
+        Shell::Zsh => {
+            let both = format!(
+                "_penny_machines() {{\n    _alternative 'machines:machine:({words})' 'files:file:_files'\n}}\n\n"
+            );
+            let text = text.replace(&format!(":({words})'"), ":_penny_machines'");
+            text.replacen("if [ \"$funcstack", &(both + "if [ \"$funcstack"), 1)
+        }
+        Shell::Fish => text.lines().map(|line| with_files_of_fish(line) + "\n").collect(),
+        _ => text.to_owned(),
+    }
+}
+
+fn with_files_of_fish(line: &str) -> String {
+    let names_machines = machines().next().is_some_and(|first| line.contains(&format!("-f -a \"{first}")));
+    if names_machines { line.replace(" -f -a ", " -F -a ") } else { line.to_owned() }
+}
+
+/// Returns what `clap_complete` leaves out for fish: the words of arguments that have no name, such as the collective. `outer`: the
+/// command that these subcommands are of, if it is not `penny`.
+fn fish_positionals(command: &Command, outer: &str) -> String {
     let mut text = String::new();
     for inner in command.get_subcommands() {
+        let name = inner.get_name();
         let words: Vec<String> = inner
             .get_positionals()
-            .flat_map(clap::Arg::get_possible_values)
+            .flat_map(Arg::get_possible_values)
             .filter(|word| !word.is_hide_set())
             .map(|word| word.get_name().to_owned())
             .collect();
+        if outer.is_empty() {
+            text += &fish_positionals(inner, name);
+        }
         if words.is_empty() {
             continue;
         }
         let others: Vec<&str> = inner.get_subcommands().map(Command::get_name).collect();
+        let here = match outer {
+            "" => format!("__fish_penny_using_subcommand {name}"),
+            outer => format!("__fish_penny_using_subcommand {outer}; and __fish_seen_subcommand_from {name}"),
+        };
+        let words = words.join(" ");
         text += &format!(
-            "complete -c penny -n \"__fish_penny_using_subcommand {}; and not __fish_seen_subcommand_from {}\" -f -a \"{}\"\n",
-            inner.get_name(),
-            [others.join(" "), words.join(" ")].join(" ").trim(),
-            words.join(" ")
+            "complete -c penny -n \"{here}; and not __fish_seen_subcommand_from {}\" -f -a \"{words}\"\n",
+            [&others.join(" "), &words].map(String::as_str).join(" ").trim(),
         );
     }
     text
@@ -136,16 +193,35 @@ mod tests {
 
     #[test]
     fn fish_knows_the_collectives() {
-        let text = fish_positionals(&without_hidden(crate::Penny::command()));
+        let text = script(Shell::Fish, crate::Penny::command());
         for command in ["perf", "sim", "plan"] {
             let of_it = format!("using_subcommand {command};");
             let line = text
                 .lines()
-                .find(|line| line.contains(&of_it))
+                .find(|line| line.contains(&of_it) && line.contains("-a \"all_reduce "))
                 .unwrap_or_else(|| panic!("{command}: {text}"));
-            assert!(line.contains("-a \"all_reduce "), "{line}");
+            assert!(line.contains(" -f "), "{line}");
         }
         assert!(text.contains("not __fish_seen_subcommand_from link exchange shmem"), "{text}");
+    }
+
+    #[test]
+    fn machines_are_completed_beside_files_and_algorithms_by_their_names() {
+        let command = crate::Penny::command;
+        let bash = script(Shell::Bash, command());
+        assert!(bash.contains("compgen -f -W \"dgx-h100 ") && !bash.contains("compgen -W \"dgx-h100 "));
+        let zsh = script(Shell::Zsh, command());
+        assert!(zsh.contains(":MACHINE:_penny_machines'") && !zsh.contains("MACHINE:(dgx-h100 "), "{zsh}");
+        assert!(zsh.contains("_penny_machines() {\n    _alternative 'machines:machine:(dgx-h100 "), "{zsh}");
+        let fish = script(Shell::Fish, command());
+        assert!(fish.contains("-F -a \"dgx-h100") && !fish.contains("-f -a \"dgx-h100"), "{fish}");
+        assert!(
+            fish.contains("using_subcommand topo; and __fish_seen_subcommand_from show; and not"),
+            "{fish}"
+        );
+        for text in [bash, zsh, fish] {
+            assert!(text.contains("two_shot") && text.contains("rail_trees"), "{text}");
+        }
     }
 
     #[test]

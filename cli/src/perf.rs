@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use penny::internals::comm;
+use penny::sim::algorithms;
+use penny::sim::plan::RankView;
 use penny_bench::options::{Buffers, Options, Variant};
 use penny_bench::report::{LINE, Report};
 use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
 use crate::answer::{self, PassedOn};
+use crate::candidates;
 use crate::launch::bind::{self, Bind};
 use crate::launch::hosts::{HostArgs, HostRanks, Piped};
 use crate::launch::{self, Job, Line, Stream, Work};
@@ -40,7 +43,7 @@ Examples:
 pub struct Args {
     /// The collective
     collective: Subject,
-    /// Processes to start; with --hosts, of the places there: all unless given
+    /// Processes to start; with --hosts, unset: one at each place there
     #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile"],
         allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: Option<u32>,
@@ -112,6 +115,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
         let as_typed = if variant.algorithm.is_some() { "--algorithm" } else { "PENNY_ALGO" };
         let checked = comm::check_environment(variant.algorithm.clone());
         checked.map_err(|error| error.message.replacen("PENNY_ALGO", as_typed, 1))?;
+        can_serve(&args, hosts.is_some(), ranks, variant)?;
     }
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();
@@ -134,6 +138,25 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     progress.finish_and_clear();
     write_reports(&args, ranks, &reports)?;
     out.end().map(|()| ExitCode::SUCCESS)
+}
+
+/// Fails if ranks on this host cannot use the algorithm that is named: each of them would say so.
+fn can_serve(args: &Args, on_hosts: bool, ranks: u32, variant: &Variant) -> Result<(), String> {
+    let is_here = !on_hosts && args.machine.is_none() && env_is_unset("PENNY_FABRIC");
+    let (true, Subject::Collective(collective), Some(name)) =
+        (is_here, args.collective, variant.algorithm.as_deref())
+    else {
+        return Ok(());
+    };
+    // Not the grammar of PENNY_ALGO.
+    match algorithms::find(name) {
+        Some(_) => candidates::named(name, &RankView::flat(collective, 1, ranks, 0)).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn env_is_unset(name: &str) -> bool {
+    std::env::var_os(name).is_none_or(|value| value.is_empty())
 }
 
 /// One variant for each algorithm and kind of buffers.
@@ -168,7 +191,7 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
     let timeout = args.timeout.map(Duration::from_secs);
     let here = || std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"));
     // Ranks on a simulated cluster wait for its clock, and take turns.
-    let is_simulated = !machine.is_empty() || std::env::var_os("PENNY_FABRIC").is_some();
+    let is_simulated = !machine.is_empty() || !env_is_unset("PENNY_FABRIC");
     let own = if hosts.is_none() && !is_simulated && bind::suffice(ranks) { Bind::Cores } else { Bind::None };
     let bind = args.bind.unwrap_or(own);
     let program = if hosts.is_some() { args.hosts.penny()? } else { here()? }.into();

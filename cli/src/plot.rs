@@ -154,6 +154,16 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(150, 140, 20),
 ];
 
+/// Returns the marker of a line as SVG of its own, to stand beside its name.
+pub fn sample(number: usize) -> String {
+    let corners: Vec<String> = marker(number).iter().map(|(x, y)| format!("{x},{y}")).collect();
+    let RGBColor(red, green, blue) = color(number);
+    format!(
+        "<svg class=\"sample\" width=\"12\" height=\"12\" viewBox=\"-6 -6 12 12\"><polygon points=\"{}\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/></svg>",
+        corners.join(" ")
+    )
+}
+
 /// A colour a line; they repeat after eight, with other markers.
 fn color(number: usize) -> RGBColor {
     COLORS[number % COLORS.len()]

@@ -43,7 +43,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Processes to start; with --hosts, of the places there: all unless given
+    /// Processes to start; with --hosts, unset: one at each place there
     #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile", "part"],
         allow_negative_numbers = true, value_parser = launch::ranks)]
     ranks: Option<u32>,

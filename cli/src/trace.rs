@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, alias = "algo", value_name = "NAME", default_value = "auto")]
     algorithm: String,
     /// Write to this file; `-`: standard output
-    #[arg(short = 'o', long, value_name = "FILE", default_value = answer::STANDARD)]
+    #[arg(short = 'o', long, value_name = "FILE", default_value = answer::STANDARD, value_parser = answer::file)]
     output: PathBuf,
 }
 

@@ -108,28 +108,43 @@ const WORKSPACE: &[&str] = &[
     "src",
 ];
 
+/// Runs a line of a shell in a folder, and returns what it prints.
+#[track_caller]
+fn in_shell(line: &str, folder: &Path) -> String {
+    let done = Command::new("sh").args(["-c", line]).current_dir(folder).output().expect("sh runs");
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{line}: {told}{}", String::from_utf8_lossy(&done.stderr));
+    told
+}
+
 #[test]
-fn the_source_distribution_has_the_whole_workspace() {
+fn the_source_distribution_has_the_whole_workspace_and_builds_itself() {
     const LIST: &str = "python/requirements-sdist.txt";
     let Some(python) = interpreter() else { return };
-    let Some(place) = packages(LIST) else {
+    let Some(packages) = packages(LIST) else {
         return skip(&format!(
             "the source distribution is not built: `.ci/packages {LIST}` gets its builder"
         ));
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let to = folder.path().to_str().expect("text");
-    run(&python, &["-m", "hatchling", "build", "-t", "sdist", "-d", to], &[("PYTHONPATH", place)]);
-    assert!(
-        Command::new("sh")
-            .args(["-c", "tar -xzf *.tar.gz --strip-components 1"])
-            .current_dir(to)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let (once, twice) = (folder.path().join("once"), folder.path().join("twice"));
+    let builder = |place: &Path, to: &Path| {
+        let built = Command::new(&python)
+            .args(["-m", "hatchling", "build", "-t", "sdist", "-d"])
+            .arg(to)
+            .current_dir(place)
+            .envs([("PYTHONDONTWRITEBYTECODE", "1".as_ref()), ("PYTHONPATH", packages.as_os_str())])
+            .output()
+            .expect("python runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        in_shell("tar -xzf *.tar.gz --strip-components 1 && tar -tzf *.tar.gz | sort", to)
+    };
+    let names = builder(&root().join("python"), &once);
+    // From what was unpacked the same is built: who packs for a distribution has no checkout.
+    assert_eq!(builder(&once, &twice), names);
+    in_shell("diff -r -x '*.tar.gz' once twice", folder.path());
     // Cargo reads the manifests of all members, and looks for their programs.
-    let whole = folder.path().join("rust");
+    let whole = once.join("rust");
     let manifests = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
         .current_dir(&whole)

@@ -32,12 +32,14 @@ fn a_page_shows_measurements_simulations_and_a_timeline_and_loads_nothing() {
         "tree on dgx-h100, 8 ranks",
         "<h2>timeline of ring.json</h2>",
         "<td class=\"text\">right</td>",
+        "<p class=\"note\">measured out of place</p>",
+        "data-end=",
         "messages on",
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // Both sizes of four runs in each chart, and a marker at each name.
-    assert_eq!(page.matches("<polygon").count(), 4 * (2 * 2 + 1));
+    // Both sizes of four runs in each chart, and a marker at each name beside the charts and in the table.
+    assert_eq!(page.matches("<polygon").count(), 4 * (2 * 2 + 2));
     let linked = page.matches("//").count() - page.matches("http://www.w3.org/").count();
     assert_eq!(linked, 0, "the page names no other address than that of SVG");
     assert!(!page.contains("src="));

@@ -123,6 +123,15 @@ fn install(options: &[&str]) -> tempfile::TempDir {
             }
         }
     }
+    for file in [
+        "man/man1/penny-perf.1",
+        "bash-completion/completions/penny",
+        "zsh/site-functions/_penny",
+        "fish/vendor_completions.d/penny.fish",
+    ] {
+        let text = fs::read_to_string(to.path().join("share").join(file)).unwrap_or_default();
+        assert!(text.contains("reduce"), "share/{file} is not installed");
+    }
     to
 }
 

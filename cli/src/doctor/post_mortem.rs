@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use penny::internals::transport::STEP_BITS;
 use serde::Deserialize;
 
 use crate::input;
@@ -141,8 +142,11 @@ fn of_communicator(mut told: Vec<Told>) -> String {
         first.rank,
         date(first.time),
     );
-    let _ =
-        writeln!(text, "{:>5} {:>9}  {:34} {:>10} {:>10}  last call", "rank", "pid", "end", "calls", "steps");
+    let _ = writeln!(
+        text,
+        "{:>5} {:>9}  {:34} {:>10} {:>11}  last call",
+        "rank", "pid", "end", "calls", "steps of it"
+    );
     for rank in &ranks {
         let (number, call) = rank.calls.last().map_or((0, "none"), |last| (last.number, last.call.as_str()));
         let own = told.iter().find(|one| one.rank == rank.rank);
@@ -153,8 +157,10 @@ fn of_communicator(mut told: Vec<Told>) -> String {
         let host = if rank.host.is_empty() { String::new() } else { format!(" [{}]", rank.host) };
         let _ = writeln!(
             text,
-            "{:>5} {:>9}  {end:34} {number:>10} {:>10}  {call}{host}",
-            rank.rank, rank.pid, rank.steps
+            "{:>5} {:>9}  {end:34} {number:>10} {:>11}  {call}{host}",
+            rank.rank,
+            rank.pid,
+            steps_of(number, rank.steps)
         );
     }
     let calls = by_number(&ranks);
@@ -172,6 +178,12 @@ fn of_communicator(mut told: Vec<Told>) -> String {
         let _ = writeln!(text, "  rank {} (pid {}): {}", one.rank, one.pid, one.error);
     }
     text
+}
+
+/// Returns the steps that a rank has made of its last call, by its program counter; `-`: the call needed none, or it has not begun.
+fn steps_of(call: u64, counter: u64) -> String {
+    let (of, steps) = (counter >> STEP_BITS, counter & ((1 << STEP_BITS) - 1));
+    if of == call { steps.to_string() } else { "-".into() }
 }
 
 /// Returns each rank as the one knew it that saw the most of its calls; of equals the last one that wrote.
@@ -269,7 +281,8 @@ mod tests {
                 host: String::new(),
                 state: if of == 2 { "member" } else { "failed" }.into(),
                 process: if of == 2 { "dead" } else { "running" }.into(),
-                steps: 9,
+                // In call 6, after its third step.
+                steps: (6 << STEP_BITS) + 3,
                 calls: calls.map(|(call, number)| Call { number, call: (*call).into() }).collect(),
                 messages: Vec::new(),
             }
@@ -292,8 +305,9 @@ mod tests {
         let calls = [&["barrier", "all_reduce(7)"][..], &["barrier", "all_reduce(7)"], &["barrier"]];
         let page = of_communicator(vec![told(1, 2.5, calls), told(0, 2.0, calls)]);
         for line in [
-            "    2       102  died                                        5          9  barrier",
-            "    1       101  RemoteError, +500.0 ms                      6          9  all_reduce(7)",
+            " rank       pid  end                                     calls steps of it  last call",
+            "    2       102  died                                        5           -  barrier",
+            "    1       101  RemoteError, +500.0 ms                      6           3  all_reduce(7)",
             "       5  barrier: all",
             "       6  all_reduce(7): ranks 0-1",
             "  rank 0 (pid 100): rank 0 tells",

@@ -25,6 +25,8 @@ pub struct Run {
     pub about: String,
     /// Wrong elements; `None`: none was looked at.
     pub wrong: Option<u64>,
+    /// It was measured in place as well, which is not shown.
+    pub in_place_too: bool,
     /// By ascending bytes.
     pub cells: Vec<Cell>,
 }
@@ -122,6 +124,7 @@ impl Inputs {
                 place: report.machine.as_ref().map_or_else(of_host, |machine| machine.name.clone()),
                 about: about.clone(),
                 wrong: None,
+                in_place_too: row.measurements().count() > 1,
                 cells: Vec::new(),
             };
             let told = &row.out_of_place;
@@ -143,6 +146,7 @@ impl Inputs {
             // Machines of one name may differ.
             about: format!("simulated, machine {}{calls}{protocols}", row.fabric_hash),
             wrong: None,
+            in_place_too: false,
             cells: Vec::new(),
         };
         let cell =

@@ -11,7 +11,6 @@ const MOST_BARS: usize = 20_000;
 /// The group of the ports' lanes in a trace.
 const PORTS: u64 = 0;
 const LANE: f64 = 16.0;
-const NAMES: f64 = 190.0;
 const WIDTH: f64 = 900.0;
 
 /// The events of a trace.
@@ -72,13 +71,13 @@ pub fn draw(trace: &Trace) -> Result<Markup, String> {
         div.timeline {
             label { "zoom " input type="range" min="1" max="40" value="1" step="0.5"; }
             div.lanes {
-                div.names style=(format!("width:{NAMES}px")) {
+                div.names {
                     @for lane in &lanes {
                         div style=(format!("height:{LANE}px")) { (names.get(lane).copied().unwrap_or("?")) }
                     }
                 }
                 div.scroll {
-                    svg data-width=(WIDTH) width=(WIDTH) height=(height) viewBox=(format!("0 0 {WIDTH} {height}")) preserveAspectRatio="none" {
+                    svg data-width=(WIDTH) data-end=(end) width=(WIDTH) height=(height) viewBox=(format!("0 0 {WIDTH} {height}")) preserveAspectRatio="none" {
                         @for (number, _) in lanes.iter().enumerate().filter(|(number, _)| number % 2 == 1) {
                             rect.stripe x="0" y=(number as f64 * LANE) width=(WIDTH) height=(LANE) {}
                         }
@@ -91,6 +90,7 @@ pub fn draw(trace: &Trace) -> Result<Markup, String> {
                             }
                         }
                     }
+                    div.axis {}
                 }
             }
             p.note { (bars.len()) " messages on " (lanes.len()) " ports in " (format!("{end:.3}")) " us; a colour for each sender" }
