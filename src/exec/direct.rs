@@ -63,6 +63,11 @@ pub fn enter(
     let lends = has_payload && may_lend(t, scope, job);
     t.complete_far_before(scope)?;
     t.control().reserve_arrivals(scope.seq)?;
+    scope.arrival_may_wait = packed && t.has_far() && !job.collective.everybody() && {
+        // Those that send data hear of this rank's arrivals before they have gone as far ahead as they may.
+        let blocks = if job.collective == Collective::Scatter { t.nranks() as usize } else { 1 };
+        !scope.seq.is_multiple_of((t.calls_ahead(blocks * job.count * job.size) / 2).max(1))
+    };
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if lends {
         t.arrive_lending(scope, &job.offer, job.input, |rank| read_by(rank, job));

@@ -63,7 +63,7 @@ fn withdrawn_from(body: Body<'_>) -> Body<'static> {
     match body {
         Body::Arrival { seq, args, count, trail, .. } => {
             let args = args | WITHDRAWN;
-            Body::Arrival { seq, args, count, trail, payload: Payload::EMPTY, part: None }
+            Body::Arrival { seq, args, count, trail, payload: Payload::EMPTY, part: None, may_wait: false }
         }
         _ => Body::Counter(0),
     }
@@ -242,8 +242,8 @@ impl Port {
         let mut later = come.split_off(first);
         let mut deliver = |sent: &mut Sent, torn: bool| {
             let body = match sent.body.body() {
-                Body::Arrival { seq, args, count, trail, payload, part } if torn => {
-                    Body::Arrival { seq, args, count, trail, payload: payload.part(0, 0), part }
+                Body::Arrival { seq, args, count, trail, payload, part, may_wait } if torn => {
+                    Body::Arrival { seq, args, count, trail, payload: payload.part(0, 0), part, may_wait }
                 }
                 body => body,
             };

@@ -111,6 +111,8 @@ pub enum Body<'a> {
         payload: Payload<'a>,
         /// Where the part begins in the whole, and the bytes of the whole. Not told to the receiver.
         part: Option<[usize; 2]>,
+        /// The receiver can go on without for now. Not told to it.
+        may_wait: bool,
     },
     /// A slot of its ring to the receiver.
     Piece {
@@ -138,6 +140,19 @@ pub enum Body<'a> {
     },
     /// One-sided access to the receiver's memory, or what becomes of the receiver's own.
     Access(FarAccess<'a>),
+}
+
+impl<'a> Body<'a> {
+    /// Its bytes.
+    pub fn bytes(self) -> Payload<'a> {
+        match self {
+            Body::Data { bytes, .. } | Body::Piece { bytes, .. } => bytes,
+            Body::Arrival { payload, .. } => payload,
+            Body::Shrink { endpoint, .. } => endpoint,
+            Body::Access(access) => access.bytes(),
+            Body::Counter(_) | Body::Taken(_) | Body::Life(_) | Body::News(_) => Payload::EMPTY,
+        }
+    }
 }
 
 /// The most bytes of one access.
@@ -261,6 +276,8 @@ pub struct TakenLine {
     pub refused: u64,
     /// As in `Pair::refused_args`.
     pub refused_args: [u64; 2],
+    /// The sender still has room: the words may travel with something else. Not told to it.
+    pub may_wait: bool,
 }
 
 /// A life line without the word that only the kernel writes.

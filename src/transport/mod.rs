@@ -89,6 +89,8 @@ pub struct Scope {
     pub deadline_ns: u64,
     /// A rank's part is over as soon as it has arrived.
     pub arrival_is_all: bool,
+    /// Ranks of other hosts wait for an arrival without payload only to go further ahead than they may be now.
+    pub arrival_may_wait: bool,
     /// The call is polled: where it would have to wait it returns [`Error::pending`] and is made again from there.
     pub polls: Polls,
 }
@@ -97,7 +99,8 @@ impl Scope {
     /// Makes the scope of a call that begins.
     #[inline]
     pub fn new(seq: u64, mine: [u64; 2], trail: u64, polls: Polls) -> Scope {
-        Scope { seq, mine, trail, doubt: false, deadline_ns: 0, arrival_is_all: false, polls }
+        let (doubt, arrival_is_all, arrival_may_wait) = (false, false, false);
+        Scope { seq, mine, trail, doubt, deadline_ns: 0, arrival_is_all, arrival_may_wait, polls }
     }
 }
 

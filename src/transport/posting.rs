@@ -15,7 +15,8 @@ pub(super) fn arrival<'a>(
     part: Option<[usize; 2]>,
 ) -> Body<'a> {
     let args = scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack();
-    Body::Arrival { seq: scope.seq, args, count: scope.mine[1], trail: scope.trail, payload, part }
+    let (seq, count, trail, may_wait) = (scope.seq, scope.mine[1], scope.trail, scope.arrival_may_wait);
+    Body::Arrival { seq, args, count, trail, payload, part, may_wait }
 }
 
 impl Transport {

@@ -11,6 +11,7 @@
 
 use super::Transport;
 use crate::kernels::hints::{self, Rotation};
+use crate::memory::control::arrivals::BEHIND;
 use crate::memory::control::place_bytes;
 use crate::memory::view::Payload;
 use crate::types::Rank;
@@ -126,6 +127,17 @@ impl Transport {
     pub fn last_reader(&self, payload_use: &PayloadUse, seq: u64, bytes: usize) -> Option<(usize, u64)> {
         let places = self.payload_places(bytes)?;
         Some((places.bytes, payload_use.last_reader(places.bytes, places.count, seq)))
+    }
+
+    /// Returns how many calls a rank whose payloads have `bytes` bytes may be ahead of those that read them.
+    pub fn calls_ahead(&self, bytes: usize) -> u64 {
+        let layout = self.control.layout();
+        let half = || layout.half.places(bytes);
+        let ahead = match bytes {
+            0..=BEHIND => layout.depth,
+            _ => 2 * self.payload_places(bytes).map_or_else(half, |places| places.count as usize),
+        };
+        ahead.min(layout.depth) as u64
     }
 
     /// Returns memory of this rank that peers have read not long before call `seq`, and that is free. `payload`: where the call's goes.

@@ -56,6 +56,12 @@ impl PayloadHalf {
         first..first + slot
     }
 
+    /// Returns how many payloads of this size a half has place for.
+    #[inline]
+    pub fn places(self, bytes: usize) -> usize {
+        self.slots(bytes).1
+    }
+
     /// Returns how many blocks at the beginning of each half calls of this size use.
     #[inline]
     pub fn used(self, bytes: usize) -> usize {

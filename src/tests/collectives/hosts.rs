@@ -10,7 +10,7 @@ use crate::plan::RankView;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::transport::Transport;
 use crate::transport::in_process::{Delivery, transports};
-use crate::transport::ofi_link::testing::{self, Loopback, Writes};
+use crate::transport::ofi_link::testing::{self, Loopback, Unattended, Writes};
 use crate::types::{Collective, DataType, Rank};
 use std::ops::Range;
 use std::sync::Arc;
@@ -266,4 +266,26 @@ fn a_message_of_another_host_that_is_received_otherwise_is_told_to_both_ends() {
             assert!(e.code == Code::InvalidUsage && e.message.contains("rank 0 sends (count 300000"), "{e}");
         }
     }
+}
+
+#[test]
+fn a_receiver_of_broadcasts_answers_several_at_once() {
+    if !testing::is_there() {
+        return;
+    }
+    const CALLS: u64 = 5;
+    let ranks = Unattended::new(&[0, 1]);
+    let comms: Vec<_> = ranks.transports.iter().map(|t| comm::over(t.clone(), "").unwrap()).collect();
+    let broadcast = |me: Rank| {
+        let case =
+            Case { collective: Collective::Broadcast, root: 0, count: 2, heap: false, in_place: false };
+        run(&case, 2, me, comms[me as usize]);
+    };
+    (0..CALLS).for_each(|_| broadcast(0));
+    ranks.until(|t| t.has_arrived(0, CALLS));
+    (0..CALLS).for_each(|_| broadcast(1));
+    assert!(ranks.links[1].held_for(0) > 0, "its arrivals travel together");
+    ranks.until(|t| t.has_arrived(1, CALLS));
+    assert_eq!(ranks.links[1].held_for(0), 0);
+    comms.into_iter().for_each(|comm| comm::abort(comm).unwrap());
 }

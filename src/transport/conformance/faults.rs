@@ -57,7 +57,19 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
             |sink| {
                 let words = &mut vec![1; largest_payload(2) / 8 + 1][..];
                 let payload = Payload::from(words);
-                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload, part: None }));
+                sink(frame(
+                    1,
+                    0,
+                    Body::Arrival {
+                        seq: 1,
+                        args: 0,
+                        count: 0,
+                        trail: 0,
+                        payload,
+                        part: None,
+                        may_wait: false,
+                    },
+                ));
             },
             "larger than an arrival",
         ),

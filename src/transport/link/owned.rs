@@ -75,8 +75,8 @@ impl Body<'_> {
         let none = Payload::EMPTY;
         match *self {
             Body::Data { at, bytes, counter } => (Body::Data { at, bytes: none, counter }, bytes),
-            Body::Arrival { seq, args, count, trail, payload, part } => {
-                (Body::Arrival { seq, args, count, trail, payload: none, part }, payload)
+            Body::Arrival { seq, args, count, trail, payload, part, may_wait } => {
+                (Body::Arrival { seq, args, count, trail, payload: none, part, may_wait }, payload)
             }
             Body::Piece { index, args, count, bytes } => {
                 (Body::Piece { index, args, count, bytes: none }, bytes)
@@ -94,8 +94,8 @@ impl Body<'_> {
     fn with<'b>(&self, source: Payload<'b>) -> Body<'b> {
         match *self {
             Body::Data { at, counter, .. } => Body::Data { at, bytes: source, counter },
-            Body::Arrival { seq, args, count, trail, part, .. } => {
-                Body::Arrival { seq, args, count, trail, payload: source, part }
+            Body::Arrival { seq, args, count, trail, part, may_wait, .. } => {
+                Body::Arrival { seq, args, count, trail, payload: source, part, may_wait }
             }
             Body::Piece { index, args, count, .. } => Body::Piece { index, args, count, bytes: source },
             Body::Taken(taken) => Body::Taken(taken),

@@ -11,7 +11,8 @@
 //! two ranges by one write, the frame comes by a message of its own, before or after the write.
 //!
 //! Counters and arrivals without payload are held back until something else goes to the same peer, the next poll, or the end of the call:
-//! mostly they travel with the next slot. What the provider has no room for waits in a queue, one for each peer, and is sent at the next
+//! mostly they travel with the next slot. What a receiver says of messages, where their sender can go on without for now, waits some polls longer: it
+//! travels with the answer. What the provider has no room for waits in a queue, one for each peer, and is sent at the next
 //! poll. Posting never waits.
 //!
 //! A link that is dropped says goodbye and waits, for 2 s at most (4 s with several rails), until each peer has taken in all that was sent to it: a provider
@@ -21,11 +22,14 @@ mod address;
 #[cfg(all(test, not(loom)))]
 mod cut_tests;
 mod header;
+#[cfg(all(test, not(loom)))]
+mod held_tests;
 mod lent;
 mod lost_frames;
 mod messages;
 mod peer;
 mod peer_rails;
+mod polling;
 mod rails;
 mod sending;
 mod straight;
@@ -47,8 +51,8 @@ use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
 use crate::sys::host::{self, HostIdentity};
 use crate::sys::network::Interface;
-use crate::sys::ofi::{MemoryId, Report, Use};
-use crate::sys::{clock, cpu, fork, process};
+use crate::sys::ofi::{MemoryId, Use};
+use crate::sys::{fork, process};
 use crate::types::Rank;
 use address::{RailAddress, RankAddress};
 use peer::FarPeer;
@@ -58,10 +62,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use straight::Straight;
 use trailer::TRAILERS;
-use wire::{AHEAD, HEADER, Item, LARGEST_FRAME};
+use wire::{AHEAD, HEADER, LARGEST_FRAME};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
 const SMALL: usize = 8 << 10;
+/// The same of a slot of the ring to the receiver: written to its place it is copied once less at either end.
+const SMALL_PIECE: usize = 2 << 10;
 /// Words of the largest message.
 const MESSAGE: usize = FULL + AHEAD;
 /// Words of a message at most before it is told which writes were taken in ahead of others.
@@ -73,9 +79,6 @@ const GRACE_NS: u64 = 3_000_000_000;
 const RETRY: Duration = Duration::from_millis(5);
 /// How long the first connection to a peer may take.
 const CONNECT_NS: u64 = 20_000_000_000;
-/// How long a link that is dropped waits for its peers, and where a rail may be cut meanwhile.
-const LINGER_NS: u64 = 2_000_000_000;
-const LINGER_WITH_RAILS_NS: u64 = 4_000_000_000;
 
 /// Bytes of the longest address that a rank tells the others.
 pub const LARGEST_ADDRESS: usize = 640;
@@ -124,9 +127,10 @@ struct Others {
     ranks: Vec<Rank>,
     /// Something waits in a queue.
     is_waiting: bool,
-    /// Some frames are held back; an arrival is among them.
+    /// Some frames are held back; an arrival is among them; polls that pass before they go.
     holds: bool,
     holds_arrival: bool,
+    patience: u8,
     /// How long the first connection to a peer may take.
     patience_ns: u64,
     /// How long a peer may take to say that it has closed the rails that this rank has.
@@ -264,6 +268,7 @@ impl Prepared {
             ranks,
             holds: false,
             holds_arrival: false,
+            patience: 0,
             patience_ns: CONNECT_NS,
             settle_ns: GRACE_NS,
             look_ns: lost_frames::LOOK_NS,
@@ -331,62 +336,6 @@ impl Link for OfiLink {
         }
         let most = if state.others.is_waiting { RETRY } else { state.others.until_look() };
         state.rails.may_sleep().then_some(most)
-    }
-}
-
-impl State {
-    fn poll(&mut self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
-        let State { rails, others, .. } = self;
-        if others.holds {
-            others.send_held(rails)?;
-        }
-        for rail in 0..rails.len() {
-            if others.is_closed(rail) {
-                // What is left of it says nothing.
-                let _ = rails[rail].poll(&mut |_| ());
-                continue;
-            }
-            #[cfg(test)]
-            if self.unpolled >> rail & 1 == 1 {
-                continue;
-            }
-            rails[rail].poll(&mut |event| match event {
-                Report::Message(words) => others.message(rail, words, sink),
-                Report::Written(data) => others.written(rail, data, sink),
-                Report::Lost(peer, why) => others.lost(rail, peer, why),
-            })?;
-        }
-        if others.to_close != 0 {
-            others.close_rails(rails);
-        }
-        if others.is_waiting {
-            others.send_waiting(rails)?;
-        }
-        match rails.len() {
-            1 => others.look_for_lost_frames(rails)?,
-            _ => others.watch_rails(rails)?,
-        }
-        if others.to_close != 0 {
-            others.close_rails(rails);
-        }
-        if others.is_lost { others.check_lost() } else { Ok(()) }
-    }
-
-    /// Says goodbye to all peers, and waits until they have taken in everything.
-    fn linger(&mut self) -> Result<()> {
-        let longest = if self.rails.len() > 1 { LINGER_WITH_RAILS_NS } else { LINGER_NS };
-        let deadline = clock::now_ns() + longest;
-        for rank in 0..self.others.peers.len() as Rank {
-            let posted = self.others.peer(rank).map_or(0, |peer| peer.posted);
-            self.others.say(&mut self.rails, rank, &Item::Bye(posted))?;
-        }
-        self.others.said_goodbye = true;
-        // BOUND: the deadline.
-        while self.others.awaits_peers() && clock::now_ns() < deadline {
-            self.poll(&mut |_| ())?;
-            cpu::yield_now();
-        }
-        Ok(())
     }
 }
 

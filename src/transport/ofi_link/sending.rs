@@ -1,10 +1,11 @@
 //! What goes to far peers: frames are put together, held back, queued.
 
 use super::peer::{FarPeer, Outgoing, WriteRange, immediate};
+use super::polling::patience_of;
 use super::rails::Rails;
 use super::trailer::{TRAILER, TRAILERS, trailer};
 use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME, MessageHeader};
-use super::{FULL, GRACE_NS, Others, SMALL};
+use super::{FULL, GRACE_NS, Others, SMALL, SMALL_PIECE};
 use crate::error::{Error, Result};
 use crate::memory::control::ALIVE;
 use crate::memory::view::Payload;
@@ -37,25 +38,20 @@ impl Others {
         if peer.is_gone() {
             return Ok(());
         }
-        let (bytes, may_be_held) = match posted.body {
-            Body::Data { bytes, .. } | Body::Piece { bytes, .. } => (bytes, false),
-            Body::Shrink { endpoint, .. } => (endpoint, false),
-            Body::Access(access) => (access.bytes(), access.may_be_held()),
-            Body::Arrival { payload, .. } => (payload, payload.is_empty()),
-            Body::Counter(_) => (Payload::EMPTY, true),
-            Body::Life(_) | Body::News(_) | Body::Taken(_) => (Payload::EMPTY, false),
-        };
+        let (bytes, patience) = (posted.body.bytes(), patience_of(posted.body));
         let item = Item::Line(posted.number, posted.body);
-        if bytes.bytes() > SMALL || self.follows_a_write(to, posted.body, bytes) {
+        let most = if let Body::Piece { .. } = posted.body { SMALL_PIECE } else { SMALL };
+        if bytes.bytes() > most || self.follows_a_write(to, posted.body, bytes) {
             return self.post_write(rails, to, &posted, bytes);
         }
         let words = LARGEST_FRAME + bytes.bytes().div_ceil(8);
         self.make_room(rails, to, FULL - words)?;
         let Some(peer) = self.peer(to) else { return Ok(()) };
         wire::put(&mut peer.held, &item, false);
-        if may_be_held {
-            self.holds = true;
-            self.holds_arrival |= matches!(posted.body, Body::Arrival { .. });
+        if let Some(patience) = patience {
+            let others = if std::mem::replace(&mut self.holds, true) { self.patience } else { patience };
+            self.patience = patience.min(others);
+            self.holds_arrival |= matches!(posted.body, Body::Arrival { may_wait: false, .. });
             return Ok(());
         }
         self.send_held_for(rails, to)

@@ -1,10 +1,11 @@
 //! Ranks that are threads of this process, with links of libfabric over loopback between their hosts.
 
 use super::OfiLink;
+use super::wire::HEADER;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sys::network::Interface;
-use crate::sys::ofi;
+use crate::sys::{cpu, ofi};
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
@@ -118,5 +119,73 @@ impl Loopback {
     pub fn kill(&self, rank: Rank) {
         self.dead[rank as usize].store(true, Ordering::SeqCst);
         self.transports.iter().for_each(|t| t.note_far_death(rank));
+    }
+}
+
+/// Ranks whose links nobody attends to, and their links.
+pub struct Unattended {
+    /// Their transports, by rank.
+    pub transports: Vec<Arc<Transport>>,
+    /// Their links.
+    pub links: Vec<Arc<OfiLink>>,
+}
+
+/// The same link without a descriptor.
+struct Shared(Arc<OfiLink>);
+
+impl Link for Shared {
+    fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
+        self.0.post(to, frame)
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
+        self.0.poll(sink)
+    }
+    fn is_behind(&self) -> bool {
+        self.0.is_behind()
+    }
+}
+
+impl Unattended {
+    /// Ranks on hosts as `hosts` says by rank, which are connected.
+    pub fn new(hosts: &[u32]) -> Unattended {
+        let controls = controls(hosts);
+        let prepare = |(rank, near): (Rank, _)| {
+            Some(OfiLink::prepare(near, rank, hosts.len() as u32, &rails(1), None).unwrap())
+        };
+        let mut prepared: Vec<_> = (0..).zip(&controls).map(prepare).collect();
+        let blobs: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.blob()).collect();
+        let mut links = Vec::new();
+        let transports = connected(hosts, &controls, 60_000, |rank, far| {
+            let blobs: Vec<_> =
+                far.iter().zip(&blobs).map(|(&far, blob)| far.then(|| blob.clone())).collect();
+            let prepared = prepared[rank as usize].take().unwrap();
+            let mirror = prepared.mirror.clone();
+            let link = Arc::new(prepared.link(&blobs).unwrap());
+            links.push(link.clone());
+            Far::new(&controls[rank as usize], rank, far, mirror, Box::new(Shared(link))).unwrap()
+        });
+        let all = Unattended { transports, links };
+        let ranks = || 0..hosts.len() as Rank;
+        all.until(|t| ranks().all(|rank| t.joined(rank)));
+        all
+    }
+
+    /// Polls until `done` holds for all ranks.
+    pub fn until(&self, done: impl Fn(&Transport) -> bool) {
+        // BOUND: what was posted.
+        while !self.transports.iter().all(|t| done(t)) {
+            self.transports.iter().for_each(|t| t.poll_far());
+            cpu::yield_now();
+        }
+    }
+}
+
+impl OfiLink {
+    /// Words that are held back for a rank.
+    pub fn held_for(&self, to: Rank) -> usize {
+        self.state.lock().others.peer(to).map_or(0, |peer| peer.held.len() - HEADER)
     }
 }

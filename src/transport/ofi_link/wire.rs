@@ -112,7 +112,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 let bytes = if placed { none } else { bytes };
                 add(PIECE, number, &[index, args, count], bytes);
             }
-            Body::Taken(TakenLine { taken, refused, refused_args: [kind, count] }) => {
+            Body::Taken(TakenLine { taken, refused, refused_args: [kind, count], .. }) => {
                 add(TAKEN, number, &[taken, refused, kind, count], none);
             }
             Body::Life(line) => {
@@ -217,10 +217,13 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         ARRIVAL | WITHDRAWN => {
             let withdrawn = if kind == WITHDRAWN { arrival::WITHDRAWN } else { 0 };
             let [seq, args, count, trail] = [own[0], own[1] | withdrawn, own[2], own[3]];
-            Body::Arrival { seq, args, count, trail, payload: bytes, part: None }
+            Body::Arrival { seq, args, count, trail, payload: bytes, part: None, may_wait: false }
         }
         PIECE => Body::Piece { index: own[0], args: own[1], count: own[2], bytes },
-        TAKEN => Body::Taken(TakenLine { taken: own[0], refused: own[1], refused_args: [own[2], own[3]] }),
+        TAKEN => {
+            let refused_args = [own[2], own[3]];
+            Body::Taken(TakenLine { taken: own[0], refused: own[1], refused_args, may_wait: false })
+        }
         LIFE => Body::Life(LifeLine {
             pid: own[0] as u32,
             state: (own[0] >> 32) as u32,

@@ -66,11 +66,14 @@ fn what_is_put_into_a_message_is_taken_out_again() {
     let items = [
         Item::Line(0, Body::Data { at: 64, bytes: payload, counter: 8 }),
         Item::Line(1, Body::Counter(u64::MAX)),
-        Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload, part: None }),
+        Item::Line(
+            2,
+            Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload, part: None, may_wait: true },
+        ),
         Item::Line(3, Body::Life(life)),
         Item::Line(4, Body::News(news)),
         Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
-        Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
+        Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4], may_wait: true })),
         Item::Line(7, Body::Shrink { words: [3, 4], endpoint: payload }),
         Item::Line(8, Body::Access(FarAccess::Put { at: u64::MAX, bytes: payload, more: false })),
         Item::Line(9, Body::Access(change)),
@@ -122,7 +125,7 @@ fn what_is_put_into_a_message_is_taken_out_again() {
 #[test]
 fn what_is_withdrawn_shows_no_bytes_and_keeps_its_number() {
     let (payload, part) = (Payload::EMPTY, None);
-    let arrival = |args| Body::Arrival { seq: 1, args, count: 3, trail: 4, payload, part };
+    let arrival = |args| Body::Arrival { seq: 1, args, count: 3, trail: 4, payload, part, may_wait: false };
     let gone = arrival(2 | arrival::WITHDRAWN);
     for (last, left) in [(Body::Counter(9), Body::Counter(0)), (arrival(2), gone)] {
         let mut words = Vec::new();

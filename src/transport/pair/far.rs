@@ -21,7 +21,7 @@ pub fn message_frame(mirror: &Lines, near: &Control, me: Rank, from: Rank, body:
             // ORDER: publishes the slot; partner: the load in `pair::empty`.
             head.full.store(index + 1, Ordering::Release);
         }
-        Body::Taken(TakenLine { taken, refused, refused_args }) => {
+        Body::Taken(TakenLine { taken, refused, refused_args, .. }) => {
             let pair = mirror.pair(me, from);
             for (word, told) in pair.refused_args.iter().zip(refused_args) {
                 word.store(told, Ordering::Relaxed);
@@ -46,8 +46,8 @@ impl Transport {
         }
     }
 
-    /// Sends a far rank what this rank says of the ring from it.
-    pub(in crate::transport) fn send_taken(&self, to: Rank) {
+    /// Sends a far rank what this rank says of the ring from it. `may_wait`: it can go on without.
+    pub(in crate::transport) fn send_taken(&self, to: Rank, may_wait: bool) {
         if let Some(far) = self.far_to_post() {
             let pair = self.control.pair(to, self.rank);
             far.post(
@@ -56,8 +56,13 @@ impl Transport {
                     taken: pair.taken.load(Ordering::Relaxed),
                     refused: pair.refused.load(Ordering::Relaxed),
                     refused_args: pair.refused_args.each_ref().map(|word| word.load(Ordering::Relaxed)),
+                    may_wait,
                 }),
             );
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "far_tests.rs"]
+mod tests;

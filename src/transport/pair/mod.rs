@@ -376,7 +376,13 @@ impl<'a> PairTransfer<'a> {
                 pair.taken.store(peer.taken, Ordering::Release);
                 die_point!(74 "pair_taken");
                 if t.is_far(self.peer) {
-                    t.send_taken(self.peer);
+                    // Its last free slot, as far as it knows, is the one that it fills before it waits.
+                    let last = peer.taken + PAIR_SLOTS as u64 / 2 - 1;
+                    let is_full = || {
+                        t.lines(self.peer).pair_slot(self.peer, me, last, 0).0.full.load(Ordering::Relaxed)
+                            == last + 1
+                    };
+                    t.send_taken(self.peer, self.slots == total && !is_full());
                 }
                 *told += 1;
                 if *told == 1 {

@@ -61,7 +61,7 @@ impl PairTransfer<'_> {
         die_point!(77 "pair_refusals");
         pair.taken.store(peer.taken, Ordering::Release);
         if t.is_far(self.peer) {
-            t.send_taken(self.peer);
+            t.send_taken(self.peer, false);
         }
         t.after_post();
         self.close_buffer();

@@ -88,8 +88,8 @@ impl PairTransfer<'_> {
         [first, index]: [u64; 2],
         alone: bool,
     ) -> bool {
-        let Some(ranks) = t.far.as_ref().map(Far::shared) else { return false };
-        let Some(link) = ranks.link.straight() else { return false };
+        let Some(far) = &t.far else { return false };
+        let Some(link) = far.link.straight() else { return false };
         let is_open = || {
             // What the receiver has told may have come.
             t.poll_far();
@@ -107,9 +107,12 @@ impl PairTransfer<'_> {
         let slot = RestOfMessage { index, args: self.kind() | STRAIGHT, count: self.count as u64 };
         let posted = link.post_to(self.peer, slot, bytes, at);
         if posted {
-            t.far.iter().for_each(Far::note_post);
+            far.note_post();
             peer.opens = true;
+            let ranks = far.shared();
             self.straight = Some(StraightBuffer { ranks, peer: self.peer, send: self.send, is_over: false });
+            // Mostly all of it is sent already; then a poll says so.
+            t.poll_far();
         }
         posted
     }
