@@ -98,9 +98,7 @@ impl CommCore {
         origin: Origin,
     ) -> CommCore {
         let transport = timing.transport().clone();
-        if timing.is_declared() {
-            progress::note_machine();
-        }
+        timing.participant().into_iter().for_each(progress::note_machine);
         let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);

@@ -4,6 +4,7 @@
 //! it, only as long as it need not wait, so threads take turns. A thread that waits drives what it waits for, and where that
 //! is not enough, all that is listed: what is queued in one place may wait for what is queued in another.
 
+use crate::fabric::live::{Participant, polls};
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
@@ -63,10 +64,11 @@ static BUSY: PerFork<Work> = PerFork::new([const { Mutex::new(Vec::new()) }; KEP
 
 static ON_MACHINE: AtomicBool = AtomicBool::new(false);
 
-/// This process has a communicator on a declared machine. Its clock stands while a thread waits with a time limit, so from now
+/// This process has a communicator of a rank on a declared machine. Its clock stands while a thread waits with a time limit, so from now
 /// on each stream's own thread makes what is queued there, and all others wait without a limit.
-pub(super) fn note_machine() {
+pub(super) fn note_machine(rank: &Arc<Participant>) {
     ON_MACHINE.store(true, Ordering::Relaxed);
+    polls::note_rank(rank);
 }
 
 /// Tells whether only the streams' own threads go on with what is queued.
@@ -190,10 +192,17 @@ const HAND_OFFS: u32 = 16;
 /// Polls in a row of which one looks at all that is listed: threads that poll for work of their own would get in each other's way.
 const POLLS_A_LOOK: u32 = 4;
 
-/// Notes what a thread has found that polls, and lets the threads and ranks run that it polls for, if they need its core.
-pub(super) fn note_poll(is_over: bool) {
-    if is_over {
-        return IN_VAIN.set(0);
+/// Notes that a thread that polls is told that something is over.
+pub(super) fn note_over<T>(thing: &Arc<T>) {
+    polls::told_over(thing);
+    IN_VAIN.set(0);
+}
+
+/// Notes that a thread polls for something in vain, and lets the threads and ranks run that it polls for, if they need its core. `is_over`
+/// tells whether it is over meanwhile.
+pub(super) fn note_in_vain<T: Send + Sync + 'static>(thing: &Arc<T>, is_over: fn(&T) -> bool) {
+    if is_on_machine() {
+        polls::asked_in_vain(thing, is_over);
     }
     let polls = IN_VAIN.get().saturating_add(1);
     IN_VAIN.set(polls);

@@ -235,6 +235,27 @@ fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
 }
 
 #[test]
+fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("machine_groups");
+    compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);
+    // No rank is ever taken for one that is away.
+    let machine = [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0")];
+    let times = |processes, more: &[(&str, &str)]| {
+        ranks::run(&program, dir.path(), processes, &[&machine[..], more].concat())[0].clone()
+    };
+    let in_pairs = times(4, &[]);
+    assert_eq!(in_pairs.lines().count(), 8, "{in_pairs}");
+    for processes in [1, 2] {
+        assert_eq!(times(processes, &[]), in_pairs, "{processes} processes");
+        for threads in ["1", "2", "4"] {
+            let polling = times(processes, &[("POLL", "1"), ("THREADS", threads)]);
+            assert_eq!(polling, in_pairs, "{processes} processes of {threads} threads that poll");
+        }
+    }
+}
+
+#[test]
 fn ranks_that_remain_make_communicators() {
     holds("shrink", &[1, 2, 3, 4]);
     holds_with("machine_survivors", &[3, 4], &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "0")]);

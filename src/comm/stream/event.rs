@@ -4,7 +4,7 @@
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
 use super::turn::{refuse_forked, refuse_worker};
-use crate::comm::progress::{drive_once, drive_until, note_poll};
+use crate::comm::progress::{drive_once, drive_until, note_in_vain, note_over};
 use crate::comm::recorder;
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
@@ -163,12 +163,14 @@ pub fn event_query(event: EventHandle) -> Result<()> {
         drive_once();
     }
     let is_over = point.outcome.get().is_some();
-    note_poll(is_over);
     if is_over {
+        note_over(&point);
         // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
         point.reach();
         program_time::find(point.moment());
         let _recorded = recorder::record(|d| d.await_event(event.bits(), 0));
+    } else {
+        note_in_vain(&point, |point| point.outcome.get().is_some());
     }
     point.outcome()
 }

@@ -37,11 +37,12 @@ pub(super) use turn::refuse_worker;
 
 use super::group::batch::{Batch, HEAVY, Queued};
 use super::group::one_pass;
-use super::progress::{self, Drivable, drive_polled, note_poll};
+use super::progress::{self, Drivable, drive_polled, note_in_vain, note_over};
 use super::recorder;
 use super::registry;
 use super::shared::CommShared;
 use crate::error::{Error, Result};
+use crate::fabric::live::polls;
 use crate::fabric::live::program_time::{self, Moment};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::lock::Mutex;
@@ -135,13 +136,15 @@ fn end(stream: &Arc<StreamQueue>) {
     }
 }
 
-/// Returns the time that an idle stream has reached, and its first failure that no synchronisation has told; `None`: it has to be looked at more closely.
-fn idle_outcome(stream: StreamHandle) -> Option<(Moment, Result<()>)> {
-    let outcome = |stream: &Arc<StreamQueue>| {
-        (stream.is_idle() && stream.generation == fork::generation())
-            .then(|| (stream.reached(), stream.failures.untold()))
-    };
-    STREAMS.with(stream, outcome)?
+/// Returns the time that a stream has reached, and its first failure that no synchronisation has told.
+fn outcome(stream: &Arc<StreamQueue>) -> (Moment, Result<()>) {
+    (stream.reached(), stream.failures.untold())
+}
+
+/// Does something with a stream if it is idle; `None`: it has to be looked at more closely.
+fn if_idle<T>(stream: StreamHandle, act: impl FnOnce(&Arc<StreamQueue>) -> T) -> Option<T> {
+    let is_idle = |stream: &Arc<StreamQueue>| stream.is_idle() && stream.generation == fork::generation();
+    STREAMS.with(stream, |stream| is_idle(stream).then(|| act(stream)))?
 }
 
 /// Waits until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
@@ -149,12 +152,12 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
     let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
-    let (reached, outcome) = match idle_outcome(stream) {
+    let (reached, outcome) = match if_idle(stream, outcome) {
         Some(found) => found,
         None => {
             let stream = find(stream)?;
             stream.settle()?;
-            (stream.reached(), stream.failures.untold())
+            outcome(&stream)
         }
     };
     program_time::know(reached);
@@ -164,18 +167,24 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
 /// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     let Some(handle) = stream else { return Ok(()) };
-    let found = match idle_outcome(handle) {
-        Some(found) => Some(found),
+    let is_over = |stream: &Arc<StreamQueue>| {
+        note_over(stream);
+        outcome(stream)
+    };
+    let (reached, outcome) = match if_idle(handle, is_over) {
+        Some(found) => found,
         None => {
             let stream = find(handle)?;
             if !stream.is_idle() {
                 drive_polled(&*stream);
             }
-            stream.is_idle().then(|| (stream.reached(), stream.failures.untold()))
+            if !stream.is_idle() {
+                note_in_vain(&stream, |stream| stream.is_idle());
+                return Err(Error::pending());
+            }
+            is_over(&stream)
         }
     };
-    note_poll(found.is_some());
-    let (reached, outcome) = found.ok_or_else(Error::pending)?;
     program_time::find(reached);
     let _recorded = recorder::record(|d| d.synchronize(handle.bits()));
     outcome
@@ -246,37 +255,46 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
             return queue_one(batch, stream, comm);
         }
     }
-    if batch.calls.len() > 1 && !batch.is_timed() && !streams.contains(&None) {
+    if batch.calls.len() > 1 && !streams.contains(&None) {
         return queue_parts(batch, streams);
     }
-    queue_part(batch, streams)
+    queue_part(batch, streams, true)
 }
 
 fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     // All of the group is queued, or nothing.
     streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_queuing())?;
-    if one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
+    let is_timed = batch.is_timed();
+    if !is_timed && one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
         // What each rank waits for, all of them wait for.
-        return queue_part(batch, streams);
+        return queue_part(batch, streams, true);
     }
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
-    let Err(parts) = small_parts::make(parts::parts(calls.collect()), grouped) else { return Ok(()) };
-    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
+    let parts = parts::parts(calls.collect(), |comm| registry::shared(comm).ok()?.timing.key());
+    let parts = match is_timed {
+        true => parts,
+        false => match small_parts::make(parts, grouped) {
+            Ok(()) => return Ok(()),
+            Err(parts) => parts,
+        },
+    };
+    let heavy = !is_timed && parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),
         false => Vec::new(),
     };
+    let is_whole = parts.len() == 1;
     for part in parts {
         let (calls, streams): (Vec<_>, Vec<_>) = part.into_iter().map(|(call, on)| (call, Some(on))).unzip();
         let batch = Batch { calls, grouped };
         match (&batch.calls[..], &streams[..]) {
-            ([call], &[Some(stream)]) => {
+            ([call], &[Some(stream)]) if !is_timed => {
                 let comm = registry::shared(call.comm())?;
                 queue_one(batch, stream, comm)?;
             }
-            _ => queue_part(batch, &streams)?,
+            _ => queue_part(batch, &streams, is_whole)?,
         }
     }
     // One thread has queued for several ranks, and goes on to queue: a second may make what is queued.
@@ -289,7 +307,8 @@ fn repeats(streams: &[Option<StreamHandle>]) -> bool {
     streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
 }
 
-fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+/// Queues a part of a group. `is_whole`: it is all of it; otherwise other parts, for which this one may wait, are queued after it.
+fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) -> Result<()> {
     let waits = streams.contains(&None);
     if waits {
         refuse_worker()?;
@@ -310,12 +329,14 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let may_wait = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
     // Calls of several ranks show it, too.
     let is_one_rank = all.iter().all(|comm| comm.timing.key() == all[0].timing.key());
-    let in_place = is_one_rank
+    let in_place = is_whole
+        && is_one_rank
         && all.iter().any(may_wait)
         && !is_worker()
         && streams.iter().all(|stream| stream.is_idle());
     if !is_worker() {
         all.iter().filter_map(|comm| comm.timing.participant()).for_each(|rank| rank.note_caller());
+        polls::act();
     }
     if in_place {
         let timed: Vec<Timed> = streams.iter().map(timed).collect();

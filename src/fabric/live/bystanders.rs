@@ -16,12 +16,15 @@
 //! A thread that acts without being counted may be about to wake it: one that has never called, one that moves the bytes of its
 //! call, or the one that runs the engine.
 //!
+//! A thread that asks again and again for what others bring about is like one that is blocked (`polls.rs`).
+//!
 //! A thread that could have woken another looks again before it waits itself, or is counted out. A thread that ends may wake others as
 //! well, so it counts until the kernel has let go of it. Everything else that a thread may wait for (a time, a file, another
 //! process) may come about at any moment; such a thread holds the clock, for as long as the grace period lasts.
 
 use super::clock_segment::{BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use super::participant::Participant;
+use super::polls;
 use super::presence::is_counted;
 use super::threads::{KnownThread, is_watched, known};
 use crate::sync::prim::Ordering;
@@ -33,6 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const FIRST_LOOK_NS: u64 = 50_000;
 /// The longest interval between two looks at the other threads; it grows while nothing changes.
 const RARE_LOOK_NS: u64 = 20_000_000;
+/// The number of a thread that polls, in place of how often it has run.
+const POLLS: u64 = u64::MAX;
 /// In unit tests there are always threads of the harness and of other tests, which act. So there a thread counts as blocked, too, when it
 /// has been outside of calls for so long.
 #[cfg(test)]
@@ -83,7 +88,8 @@ impl Participant {
         }
     }
 
-    fn look_at_threads(&self) {
+    /// Counts threads out that wait outside of calls. The caller holds what has been seen.
+    pub(super) fn look_at_threads(&self) {
         let lines = self.process_ranks.lines(self.clock_segment());
         let mut ending = false;
         for line in lines.iter().filter(|line| line.now() == LEAVING && is_watched(line)) {
@@ -158,6 +164,9 @@ impl Participant {
         if waits && its.iter().any(|line| line.now() == INSIDE) {
             return Standing::Awaits;
         }
+        if polls::waits(tid) {
+            return Standing::Blocked(POLLS);
+        }
         match process::doing(tid) {
             Doing::Joins(other) if is_here(other) => Standing::Awaits,
             Doing::Blocked | Doing::Joins(_) => {
@@ -206,7 +215,7 @@ fn are_asleep(leaves_out: impl Fn(u32, Option<&KnownThread>) -> bool) -> bool {
         let threads = process::threads();
         let mut asleep = BTreeMap::new();
         for &tid in threads.iter().filter(|&&tid| tid != me && !leaves_out(tid, known.get(&tid))) {
-            if known.get(&tid).is_some_and(|thread| thread.note.waits().is_some()) {
+            if known.get(&tid).is_some_and(|thread| thread.note.waits().is_some()) || polls::waits(tid) {
                 continue;
             }
             match process::doing(tid) {

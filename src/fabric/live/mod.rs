@@ -113,6 +113,7 @@ mod clock_stats;
 mod local_threads;
 mod participant;
 mod placement;
+pub mod polls;
 #[cfg(any(test, feature = "internals"))]
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod snapshot;

@@ -5,6 +5,7 @@ use super::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT
 use super::hosts::ClockHosts;
 use super::local_threads::LocalThreads;
 use super::pace::Clock;
+use super::polls;
 use super::presence::Watchdog;
 use super::process_ranks::ProcessRanks;
 use super::program_time;
@@ -167,6 +168,7 @@ impl Participant {
     }
     /// Resets the cost of the next look at the clock to nothing.
     pub(super) fn looked_anew(&self) {
+        polls::act();
         self.looks.store(0, Ordering::Relaxed);
     }
     /// Returns the backoff for waits.

@@ -33,6 +33,8 @@ pub(super) struct ProcessRanks {
     /// The time at which a waiting thread looks at the other threads again, and the interval.
     pub next_look_ns: AtomicU64,
     pub look_every_ns: AtomicU64,
+    /// The time at which a thread that polls looks at them again.
+    pub next_look_in_poll_ns: AtomicU64,
     /// What has been seen. Who looks holds it, so nobody takes another's look for the work of a thread.
     pub notes: Mutex<Notes>,
 }
@@ -64,6 +66,7 @@ impl ProcessRanks {
                 callers: Mutex::default(),
                 next_look_ns: AtomicU64::new(0),
                 look_every_ns: AtomicU64::new(0),
+                next_look_in_poll_ns: AtomicU64::new(0),
                 notes: Mutex::default(),
             });
             all.push(Arc::downgrade(&made));

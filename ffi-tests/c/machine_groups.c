@@ -1,0 +1,95 @@
+/* Groups of calls of several ranks, on a stream each, on a declared machine. A process has its share of RANKS ranks, and THREADS threads, each
+   of which calls for its share of these and waits for their streams, or with POLL asks again and again whether they are over. Prints when
+   each rank was done with each group. */
+#include "machine.h"
+
+enum { RANKS = 8, COUNT = 64 << 10, GROUPS = 3 };
+
+static float memory[RANKS][COUNT], ms[RANKS][GROUPS];
+static pennyComm_t comms[RANKS];
+static pennyStream_t streams[RANKS];
+static pennyEvent_t begun[RANKS], done[RANKS][GROUPS];
+static int share;
+
+static void mark(pennyEvent_t *event, int of) {
+    OK(pennyEventCreate(event));
+    OK(pennyEventRecord(*event, streams[of]));
+}
+
+/* Rank 0 sends a block to each other rank, so the others are done one after the other. */
+static void send_to_each_other_rank(int of) {
+    if (of > 0) OK(pennyRecv(memory[of], COUNT, pennyFloat, 0, comms[of], streams[of]));
+    for (int to = 1; of == 0 && to < RANKS; to++)
+        OK(pennySend(memory[of], COUNT, pennyFloat, to, comms[of], streams[of]));
+}
+
+/* Waits until the streams are over. */
+static void await_streams(int first, int end) {
+    for (int left = getenv("POLL") == NULL ? 0 : 1; left > 0;) {
+        left = 0;
+        for (int of = first; of < end; of++) {
+            pennyResult_t told = of % 2 ? pennyStreamQuery(streams[of]) : pennyEventQuery(done[of][GROUPS - 1]);
+            if (told == pennyInProgress) left++;
+            else OK(told);
+        }
+    }
+    for (int of = first; of < end; of++) OK(pennyStreamSynchronize(streams[of]));
+}
+
+/* Makes the calls of `share` ranks from this one on. */
+static void *drive(void *which) {
+    const int first = *(int *)which, end = first + share;
+    for (int of = first; of < end; of++) {
+        OK(pennyStreamCreate(&streams[of]));
+        mark(&begun[of], of);
+    }
+    for (int group = 0; group < GROUPS; group++) {
+        OK(pennyGroupStart());
+        for (int of = first; of < end; of++) send_to_each_other_rank(of);
+        OK(pennyGroupEnd());
+        for (int of = first; of < end; of++) mark(&done[of][group], of);
+    }
+    await_streams(first, end);
+    for (int of = first; of < end; of++) {
+        for (int group = 0; group < GROUPS; group++) {
+            OK(pennyEventElapsedTime(&ms[of][group], begun[of], done[of][group]));
+            OK(pennyEventDestroy(done[of][group]));
+        }
+        OK(pennyEventDestroy(begun[of]));
+        OK(pennyStreamDestroy(streams[of]));
+    }
+    return NULL;
+}
+
+int main(void) {
+    begin();
+    const int threads = getenv("THREADS") == NULL ? 1 : atoi(getenv("THREADS"));
+    const int here = RANKS / ranks, first = rank * here, end = first + here;
+    const pennyUniqueId id = shared_id();
+    char name[32];
+    share = here / threads;
+    OK(pennyGroupStart());
+    for (int of = first; of < end; of++) OK(pennyCommInitRank(&comms[of], RANKS, id, of));
+    OK(pennyGroupEnd());
+    pthread_t thread[RANKS];
+    int from[RANKS];
+    for (int i = 0; i < threads; i++) {
+        from[i] = first + i * share;
+        if (pthread_create(&thread[i], NULL, drive, &from[i]) != 0) FAIL("no thread");
+    }
+    for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
+    for (int of = first; of < end; of++) {
+        snprintf(name, sizeof name, "times.%d", of);
+        post_bytes(name, ms[of], sizeof ms[of]);
+    }
+    OK(pennyGroupStart());
+    for (int of = first; of < end; of++) OK(pennyCommDestroy(comms[of]));
+    OK(pennyGroupEnd());
+    for (int of = 0; of < RANKS; of++) {
+        float of_rank[GROUPS];
+        snprintf(name, sizeof name, "times.%d", of);
+        await_bytes(name, of_rank, sizeof of_rank);
+        printf("rank %d: %.3f %.3f %.3f us\n", of, of_rank[0] * 1000, of_rank[1] * 1000, of_rank[2] * 1000);
+    }
+    return 0;
+}

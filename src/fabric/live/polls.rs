@@ -1,0 +1,161 @@
+//! Threads that poll: they ask again and again, in vain, for what other threads of their process bring about.
+//!
+//! ```text
+//!     is stream 0 over? no    stream 1? no    stream 0? no    stream 1? no    ...    [`ASKED_AGAIN`] times: it waits for both
+//!     it is told that one of both is over, queues something, or calls on the machine: it acts, and begins anew
+//! ```
+//!
+//! Such a thread looks like one that acts. It would hold the clock of all ranks that it may call for until the grace period is over. So
+//! it counts as waiting for what it has asked for in vain, and no longer, as soon as any of that is over.
+
+use super::participant::Participant;
+use crate::sync::lock::Mutex;
+use crate::sync::prim::Ordering;
+use crate::sys::{clock, process};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Questions for the same things in a row, all in vain, after which a thread waits for them.
+const ASKED_AGAIN: u32 = 16;
+/// A thread that has asked for nothing for so long does something else.
+const RECENT_NS: u64 = 10_000_000;
+/// The shortest time between two looks of threads that poll.
+const PAUSE_NS: u64 = 50_000;
+
+/// Tells whether something is over.
+type IsOver = Box<dyn Fn() -> bool + Send>;
+
+/// What a thread has asked for in vain since it has acted last.
+#[derive(Default)]
+struct Questions {
+    /// Each with its address.
+    things: Vec<(usize, IsOver)>,
+    /// Questions for things that had been asked for before.
+    again: u32,
+    last_ns: u64,
+}
+
+impl Questions {
+    fn are_a_wait(&self) -> bool {
+        self.again >= ASKED_AGAIN && !self.things.iter().any(|(_, is_over)| is_over())
+    }
+}
+
+/// The threads that poll.
+static POLLING: Mutex<BTreeMap<u32, Questions>> = Mutex::new(BTreeMap::new());
+/// The ranks of this process on declared machines.
+static RANKS: Mutex<Vec<Weak<Participant>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static IS_POLLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A rank of this process has a communicator on a declared machine.
+pub fn note_rank(rank: &Arc<Participant>) {
+    let mut ranks = RANKS.lock();
+    ranks.retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), Arc::as_ptr(rank)));
+    ranks.push(Arc::downgrade(rank));
+}
+
+/// The calling thread has asked for something that is not over. If it waits, lets the clocks of its process's machines go on as far as
+/// they can meanwhile.
+pub fn asked_in_vain<T: Send + Sync + 'static>(thing: &Arc<T>, is_over: fn(&T) -> bool) {
+    let (me, key) = (process::tid(), Arc::as_ptr(thing).addr());
+    {
+        let mut polling = POLLING.lock();
+        if !IS_POLLING.replace(true) {
+            polling.retain(|&tid, _| tid != me && !process::has_ended(tid));
+        }
+        let questions = polling.entry(me).or_default();
+        questions.last_ns = clock::now_ns();
+        if questions.things.iter().any(|(known, _)| *known == key) {
+            questions.again = questions.again.saturating_add(1);
+        } else {
+            let thing = Arc::downgrade(thing);
+            let is_over = move || thing.upgrade().is_none_or(|thing| is_over(&thing));
+            questions.things.push((key, Box::new(is_over)));
+        }
+        if !questions.are_a_wait() {
+            return;
+        }
+    }
+    let ranks: Vec<_> = RANKS.lock().iter().filter_map(Weak::upgrade).collect();
+    ranks.iter().for_each(|rank| rank.wait_in_poll());
+}
+
+/// The calling thread has been told that something is over.
+pub fn told_over<T>(thing: &Arc<T>) {
+    let key = Arc::as_ptr(thing).addr();
+    if IS_POLLING.get() {
+        let is_news = |questions: &Questions| questions.things.iter().any(|(known, _)| *known == key);
+        if POLLING.lock().get(&process::tid()).is_some_and(is_news) {
+            act();
+        }
+    }
+}
+
+/// The calling thread does something else than to poll.
+pub fn act() {
+    if IS_POLLING.replace(false) {
+        POLLING.lock().remove(&process::tid());
+    }
+}
+
+/// Tells whether a thread polls for something, and nothing of that is over.
+pub(super) fn waits(tid: u32) -> bool {
+    let is_recent = |last_ns: u64| clock::now_ns().saturating_sub(last_ns) < RECENT_NS;
+    POLLING.lock().get(&tid).is_some_and(|questions| is_recent(questions.last_ns) && questions.are_a_wait())
+}
+
+impl Participant {
+    /// Looks at the threads of this process for one that polls. If all others wait, the machine goes on.
+    fn wait_in_poll(&self) {
+        let (ranks, since_ns) = (&*self.process_ranks, clock::now_ns());
+        let has_left = self.clock_segment().place(self.place()).left.load(Ordering::Acquire) != 0;
+        let runs = self.clock_segment().header().running.load(Ordering::Acquire) > 0;
+        if has_left || !runs || since_ns < ranks.next_look_in_poll_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(_notes) = ranks.notes.try_lock() else { return };
+        self.look_at_threads();
+        // Half of the time is for the program.
+        let now_ns = clock::now_ns();
+        let pause_ns = (now_ns - since_ns).max(PAUSE_NS);
+        ranks.next_look_in_poll_ns.store(now_ns + pause_ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::prim::AtomicBool;
+
+    fn is_set(flag: &AtomicBool) -> bool {
+        flag.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn who_asks_for_the_same_again_and_again_waits_until_that_is_over() {
+        let (me, flags) = (process::tid(), [(); 40].map(|()| Arc::new(AtomicBool::new(false))));
+        let ask = |flag: &Arc<AtomicBool>| asked_in_vain(flag, is_set);
+        // All of them once is no wait: one that has not been asked for may be over.
+        flags.iter().for_each(ask);
+        assert!(!waits(me));
+        flags[..ASKED_AGAIN as usize].iter().for_each(ask);
+        assert!(waits(me));
+        flags[39].store(true, Ordering::Relaxed);
+        assert!(!waits(me), "it goes on when it is told so");
+        told_over(&Arc::new(AtomicBool::new(true)));
+        flags[39].store(false, Ordering::Relaxed);
+        assert!(waits(me), "what it did not ask for in vain is no news");
+        told_over(&flags[39]);
+        assert!(!waits(me));
+        (0..ASKED_AGAIN).for_each(|_| ask(&flags[0]));
+        assert!(!waits(me), "it has begun anew");
+        ask(&flags[0]);
+        assert!(waits(me));
+        act();
+        assert!(!waits(me));
+    }
+}
