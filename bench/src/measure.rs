@@ -52,6 +52,10 @@ pub struct Bench<'a> {
     send: Buffer,
     recv: Buffer,
     machine: Option<Machine>,
+    /// Bytes of a buffer.
+    max_bytes: usize,
+    /// Calls so far that took the next part of the buffers.
+    walked: usize,
 }
 
 /// One case in one place: the ranges of both buffers.
@@ -100,7 +104,18 @@ impl<'a> Bench<'a> {
             }
         }
         let machine = comm.machine()?;
-        Ok(Bench { comm, options, subject, _registrations: registrations, send, recv, machine })
+        let walked = 0;
+        Ok(Bench {
+            comm,
+            options,
+            subject,
+            _registrations: registrations,
+            send,
+            recv,
+            machine,
+            max_bytes,
+            walked,
+        })
     }
 
     /// Times a case and, if the options say so, checks it. All ranks return the same numbers.
@@ -126,9 +141,9 @@ impl<'a> Bench<'a> {
     /// Returns the seconds of a call, by the wall clock or on the declared machine.
     fn seconds(&mut self, setting: &Setting, input: &Pattern) -> Result<(f64, Option<MachineTime>), String> {
         if let Some(machine) = self.machine.clone() {
-            self.write_input(setting, input);
+            self.write_input(setting, 0, input);
             // SAFETY: the buffers hold the largest case.
-            let time = unsafe { machine::time(self.comm, &machine, self.options, &self.call(setting)) }?;
+            let time = unsafe { machine::time(self.comm, &machine, self.options, &self.call(setting, 0)) }?;
             return Ok((time.time_ps as f64 * 1e-12, Some(time)));
         }
         let mean = self.time(setting, input)?;
@@ -169,12 +184,24 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn call(&self, setting: &Setting) -> Call {
+    /// Returns where the part of the buffers begins that the next timed call takes, the same on all ranks.
+    fn next_part(&mut self, setting: &Setting) -> usize {
+        let bytes = self.shown_bytes(&setting.case);
+        if !self.options.walk || bytes == 0 {
+            return 0;
+        }
+        let part = self.walked % (self.max_bytes / bytes).max(1);
+        self.walked += 1;
+        part * bytes
+    }
+
+    /// Makes the call in the part of the buffers that begins at `from`.
+    fn call(&self, setting: &Setting, from: usize) -> Call {
         let input = if setting.place == Place::In { &self.recv } else { &self.send };
         Call {
             subject: self.subject,
-            send: input.address(setting.input.start),
-            recv: self.recv.address(setting.output.start),
+            send: input.address(from + setting.input.start),
+            recv: self.recv.address(from + setting.output.start),
             count: setting.layout.count,
             dtype: setting.case.dtype,
             op: setting.case.op.unwrap_or(RedOp::Sum),
@@ -182,17 +209,17 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn write_input(&mut self, setting: &Setting, input: &Pattern) {
+    fn write_input(&mut self, setting: &Setting, from: usize, input: &Pattern) {
         let buffer = if setting.place == Place::In { &mut self.recv } else { &mut self.send };
-        input.fill(buffer.bytes_mut(setting.input.clone()), 0);
+        input.fill(buffer.bytes_mut(from + setting.input.start..from + setting.input.end), 0);
     }
 
     /// This rank's time of one call: the mean of as many calls as the options say, else the lower quartile of batches.
     fn time(&mut self, setting: &Setting, input: &Pattern) -> Result<Duration, String> {
-        self.write_input(setting, input);
+        self.write_input(setting, 0, input);
         for _ in 0..self.options.warmup_iters {
             // SAFETY: the buffers hold the largest case.
-            unsafe { self.comm.call(&self.call(setting)) }?;
+            unsafe { self.comm.call(&self.call(setting, 0)) }?;
         }
         if let Some(iters) = self.options.iters {
             return Ok(self.batch(setting, input, iters)? / iters);
@@ -247,11 +274,15 @@ impl<'a> Bench<'a> {
 
     /// Makes calls one after the other, which all ranks begin together, and returns how long they took.
     fn batch(&mut self, setting: &Setting, input: &Pattern, calls: u32) -> Result<Duration, String> {
-        let call = self.call(setting);
         if self.options.blocking == 0 && !self.options.dirty {
+            let mut call = self.call(setting, 0);
             self.comm.barrier()?;
             let start = Instant::now();
             for _ in 0..calls {
+                if self.options.walk {
+                    let from = self.next_part(setting);
+                    call = self.call(setting, from);
+                }
                 // SAFETY: the buffers hold the largest case.
                 unsafe { self.comm.call(&call) }?;
             }
@@ -259,9 +290,11 @@ impl<'a> Bench<'a> {
         }
         let mut total = Duration::ZERO;
         for _ in 0..calls {
+            let from = self.next_part(setting);
             if self.options.dirty {
-                self.write_input(setting, input);
+                self.write_input(setting, from, input);
             }
+            let call = self.call(setting, from);
             self.comm.barrier()?;
             let start = Instant::now();
             // SAFETY: as above.
@@ -280,9 +313,9 @@ impl<'a> Bench<'a> {
         let (nranks, rank, root) = (self.comm.nranks(), self.comm.rank(), setting.case.root.unwrap_or(0));
         let mine = inputs.of_rank(rank);
         self.recv.forget(setting.span());
-        self.write_input(setting, &mine);
+        self.write_input(setting, 0, &mine);
         // SAFETY: the buffers hold the largest case.
-        unsafe { self.comm.call(&self.call(setting)) }?;
+        unsafe { self.comm.call(&self.call(setting, 0)) }?;
 
         let mut wrong = self.recv.trespasses(setting.span());
         let block = setting.layout.count * setting.case.dtype.size();

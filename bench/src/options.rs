@@ -56,6 +56,10 @@ pub struct Options {
     /// Rewrite the inputs before each call (not timed): reused inputs stay in the cache, which makes small sizes look faster
     #[arg(long)]
     pub dirty: bool,
+    /// Each call takes the next part of buffers of the largest size, as in nccl-tests: small sizes come from memory, not from the cache
+    #[arg(long)]
+    #[serde(default)]
+    pub walk: bool,
 }
 
 /// The settings of one launch, and the file for its report.

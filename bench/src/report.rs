@@ -153,8 +153,9 @@ impl Report {
                 self.algorithm.as_deref().unwrap_or("auto")
             ),
             format!(
-                "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {iters} checks: {} dirty: {} blocking: {}",
-                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.check, u8::from(o.dirty), o.blocking
+                "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {iters} checks: {} dirty: {} blocking: {}{}",
+                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.check, u8::from(o.dirty), o.blocking,
+                if o.walk { " walk: 1" } else { "" }
             ),
             self.machine
                 .as_ref()

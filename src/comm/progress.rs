@@ -220,6 +220,14 @@ fn is_core_needed() -> bool {
     })
 }
 
+/// Notes on a declared machine that the calling thread waits until something is over.
+pub(super) fn sleep_until<T: Send + Sync + 'static>(
+    thing: &Arc<T>,
+    is_over: impl Fn(&T) -> bool + Send + 'static,
+) -> Option<polls::Sleep> {
+    is_on_machine().then(|| polls::Sleep::begin(thing, is_over))
+}
+
 /// Waits until `count` has come to a value, and goes on with what is queued meanwhile: with `target`, whose count of finished
 /// tasks it is, and where that is not enough, with all that is listed and that no other thread waits for.
 pub(super) fn drive_until(

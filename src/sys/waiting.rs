@@ -30,14 +30,22 @@ pub struct CurrentWait {
 const ACTS: u32 = 0;
 const POLLS: u32 = 1;
 const FOR_THREADS: u32 = 2;
+const FOR_WORK: u32 = 3;
 
 impl WaitNote {
-    /// Returns the wait that the thread is in.
+    /// Tells whether the thread waits for work that other threads of its process give it.
+    pub fn is_idle(&self) -> bool {
+        // ORDER: as in `waits`.
+        self.phase.load(Ordering::Acquire) == FOR_WORK
+    }
+
+    /// Returns the wait that the thread is in; `None` also while it is idle.
     pub fn waits(&self) -> Option<CurrentWait> {
         // ORDER: partner of the stores in `NotedWait`: what the thread did before the wait is visible.
         let phase = self.phase.load(Ordering::Acquire);
         let looks = (phase == POLLS).then(|| self.looks.load(Ordering::Acquire));
-        (phase != ACTS).then(|| CurrentWait { turn: self.turn.load(Ordering::Acquire), looks })
+        matches!(phase, POLLS | FOR_THREADS)
+            .then(|| CurrentWait { turn: self.turn.load(Ordering::Acquire), looks })
     }
 
     /// Returns the same for the calling thread, during what it does in a wait that looks again and again.
@@ -68,6 +76,11 @@ impl NotedWait {
     /// Begins a wait for threads that work for the calling one.
     pub fn for_threads() -> NotedWait {
         NotedWait::begin(FOR_THREADS)
+    }
+
+    /// Begins a wait for work that other threads give the calling one.
+    pub fn idle() -> NotedWait {
+        NotedWait::begin(FOR_WORK)
     }
 
     fn begin(phase: u32) -> NotedWait {
@@ -126,5 +139,9 @@ mod tests {
         let waiting = NotedWait::for_threads();
         assert_eq!(note.waits(), Some(CurrentWait { turn: 2, looks: None }));
         drop(waiting);
+        let idle = NotedWait::idle();
+        assert_eq!((note.waits(), note.is_idle()), (None, true));
+        drop(idle);
+        assert!(!note.is_idle());
     }
 }

@@ -337,6 +337,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) ->
     if !is_worker() {
         all.iter().filter_map(|comm| comm.timing.participant()).for_each(|rank| rank.note_caller());
         polls::act();
+        polls::come_back();
     }
     if in_place {
         let timed: Vec<Timed> = streams.iter().map(timed).collect();

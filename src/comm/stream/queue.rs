@@ -148,8 +148,10 @@ impl StreamQueue {
     }
 
     /// Waits until everything is over that has been queued so far.
-    pub fn settle(&self) -> Result<()> {
-        unless_interrupted(drive_until(Some(self), &self.done, self.queued.get()))
+    pub fn settle(self: &Arc<Self>) -> Result<()> {
+        let queued = self.queued.get();
+        let _sleep = progress::sleep_until(self, move |stream| stream.done.get() >= queued);
+        unless_interrupted(drive_until(Some(&**self), &self.done, queued))
     }
 
     /// Goes on with what is queued, as far as that can be done without waiting. `in_place_until`: as in [`Drivable::go_on`].

@@ -14,6 +14,7 @@ use super::turn;
 use crate::comm::progress::{Drivable, NAP, is_on_machine};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::give_way;
+use crate::sys::waiting::NotedWait;
 use std::thread;
 use std::time::Duration;
 
@@ -46,7 +47,10 @@ pub(super) fn work(stream: &StreamQueue) {
             faster = 0;
         }
         let others = stream.driven_by_others.load(Ordering::Relaxed);
-        stream.queued.reach(stream.done.get() + 1);
+        {
+            let _idle = NotedWait::idle();
+            stream.queued.reach(stream.done.get() + 1);
+        }
         match make(stream) {
             Driven::Ended => return,
             // Another thread has taken it up.

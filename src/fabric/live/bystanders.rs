@@ -16,7 +16,8 @@
 //! A thread that acts without being counted may be about to wake it: one that has never called, one that moves the bytes of its
 //! call, or the one that runs the engine.
 //!
-//! A thread that asks again and again for what others bring about is like one that is blocked (`polls.rs`).
+//! Threads that wait for streams or events are blocked, whether they sleep or poll (`polls.rs`). Streams' threads that have nothing to do are
+//! woken by those alone that queue calls: where all these wait, no thread that has never called matters.
 //!
 //! A thread that could have woken another looks again before it waits itself, or is counted out. A thread that ends may wake others as
 //! well, so it counts until the kernel has let go of it. Everything else that a thread may wait for (a time, a file, another
@@ -146,6 +147,7 @@ impl Participant {
             let woken = match self.standing(tid, &its) {
                 Standing::Acts | Standing::Ended => true,
                 Standing::Awaits => false,
+                Standing::Blocked(_) if self.is_woken_by_none(tid) => false,
                 Standing::Blocked(_) => *strangers.get_or_insert_with(|| self.has_strangers_that_act()),
             };
             if woken {
@@ -183,8 +185,24 @@ impl Participant {
         if self.process_ranks.places().iter().any(|place| place + 1 == runner) {
             return true;
         }
+        if self.is_woken_by_none(blocked) {
+            return false;
+        }
         let counts = |tid: u32| lines.iter().any(|line| tid_of(line) == tid && is_counted(line.now()));
         !are_asleep(|tid, _| tid == blocked || counts(tid))
+    }
+
+    /// Tells whether a blocked thread waits for streams, or is a stream's and all threads that could give it something to do wait.
+    fn is_woken_by_none(&self, blocked: u32) -> bool {
+        let known = known();
+        let is_idle = || known.get(&blocked).is_some_and(|thread| thread.note.is_idle());
+        let waits_in_call = |tid: u32| {
+            let lines = self.process_ranks.lines(self.clock_segment());
+            known.get(&tid).is_some_and(|thread| thread.note.waits().is_some())
+                && lines.iter().any(|line| tid_of(line) == tid && line.now() == INSIDE)
+        };
+        let waits = |&tid: &u32| polls::waits(tid) || waits_in_call(tid) || process::has_ended(tid);
+        polls::waits(blocked) || (is_idle() && self.process_ranks.all_callers().iter().all(waits))
     }
 
     /// Tells whether a thread acts that has no presence here.

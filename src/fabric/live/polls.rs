@@ -1,12 +1,14 @@
-//! Threads that poll: they ask again and again, in vain, for what other threads of their process bring about.
+//! Threads that wait for streams and events: they sleep until these are over, or ask again and again, in vain, whether they are.
 //!
 //! ```text
 //!     is stream 0 over? no    stream 1? no    stream 0? no    stream 1? no    ...    [`ASKED_AGAIN`] times: it waits for both
 //!     it is told that one of both is over, queues something, or calls on the machine: it acts, and begins anew
 //! ```
 //!
-//! Such a thread looks like one that acts. It would hold the clock of all ranks that it may call for until the grace period is over. So
-//! it counts as waiting for what it has asked for in vain, and no longer, as soon as any of that is over.
+//! A thread that polls looks like one that acts. It would hold the clock of all ranks that it may call for until the grace period is
+//! over. So it counts as waiting for what it has asked for in vain, and no longer, as soon as any of that is over.
+//!
+//! Whatever else a process's threads do, only the streams' own threads end such a wait.
 
 use super::participant::Participant;
 use crate::sync::lock::Mutex;
@@ -23,6 +25,9 @@ const RECENT_NS: u64 = 10_000_000;
 /// The shortest time between two looks of threads that poll.
 const PAUSE_NS: u64 = 50_000;
 
+/// Stands for an endless wait in place of the last question.
+const ENDLESS: u64 = u64::MAX;
+
 /// Tells whether something is over.
 type IsOver = Box<dyn Fn() -> bool + Send>;
 
@@ -37,12 +42,23 @@ struct Questions {
 }
 
 impl Questions {
+    /// Adds something that is asked for.
+    fn add<T: Send + Sync + 'static>(
+        &mut self,
+        thing: &Arc<T>,
+        is_over: impl Fn(&T) -> bool + Send + 'static,
+    ) {
+        let weak = Arc::downgrade(thing);
+        let is_over = move || weak.upgrade().is_none_or(|thing| is_over(&thing));
+        self.things.push((Arc::as_ptr(thing).addr(), Box::new(is_over)));
+    }
+
     fn are_a_wait(&self) -> bool {
         self.again >= ASKED_AGAIN && !self.things.iter().any(|(_, is_over)| is_over())
     }
 }
 
-/// The threads that poll.
+/// The threads that poll or sleep.
 static POLLING: Mutex<BTreeMap<u32, Questions>> = Mutex::new(BTreeMap::new());
 /// The ranks of this process on declared machines.
 static RANKS: Mutex<Vec<Weak<Participant>>> = Mutex::new(Vec::new());
@@ -72,16 +88,13 @@ pub fn asked_in_vain<T: Send + Sync + 'static>(thing: &Arc<T>, is_over: fn(&T) -
         if questions.things.iter().any(|(known, _)| *known == key) {
             questions.again = questions.again.saturating_add(1);
         } else {
-            let thing = Arc::downgrade(thing);
-            let is_over = move || thing.upgrade().is_none_or(|thing| is_over(&thing));
-            questions.things.push((key, Box::new(is_over)));
+            questions.add(thing, is_over);
         }
         if !questions.are_a_wait() {
             return;
         }
     }
-    let ranks: Vec<_> = RANKS.lock().iter().filter_map(Weak::upgrade).collect();
-    ranks.iter().for_each(|rank| rank.wait_in_poll());
+    each_rank(Participant::wait_in_poll);
 }
 
 /// The calling thread has been told that something is over.
@@ -95,6 +108,17 @@ pub fn told_over<T>(thing: &Arc<T>) {
     }
 }
 
+/// The calling thread of the program has done something, so it is not away.
+pub fn come_back() {
+    each_rank(Participant::come_back);
+}
+
+/// Does something with each rank of this process.
+fn each_rank(act: impl Fn(&Participant)) {
+    let ranks: Vec<_> = RANKS.lock().iter().filter_map(Weak::upgrade).collect();
+    ranks.iter().for_each(|rank| act(rank));
+}
+
 /// The calling thread does something else than to poll.
 pub fn act() {
     if IS_POLLING.replace(false) {
@@ -102,7 +126,30 @@ pub fn act() {
     }
 }
 
-/// Tells whether a thread polls for something, and nothing of that is over.
+/// A wait of the calling thread for something, until it is dropped.
+pub struct Sleep(());
+
+impl Sleep {
+    /// Begins a wait that ends when this is over.
+    pub fn begin<T: Send + Sync + 'static>(
+        thing: &Arc<T>,
+        is_over: impl Fn(&T) -> bool + Send + 'static,
+    ) -> Sleep {
+        let mut questions = Questions { again: ASKED_AGAIN, last_ns: ENDLESS, ..Questions::default() };
+        questions.add(thing, is_over);
+        IS_POLLING.set(true);
+        POLLING.lock().insert(process::tid(), questions);
+        Sleep(())
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        act();
+    }
+}
+
+/// Tells whether a thread waits for streams or events, and nothing of what it waits for is over.
 pub(super) fn waits(tid: u32) -> bool {
     let is_recent = |last_ns: u64| clock::now_ns().saturating_sub(last_ns) < RECENT_NS;
     POLLING.lock().get(&tid).is_some_and(|questions| is_recent(questions.last_ns) && questions.are_a_wait())

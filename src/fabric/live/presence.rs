@@ -20,6 +20,7 @@
 
 use super::clock_segment::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use super::participant::Participant;
+use super::threads::known as known_threads;
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
@@ -83,6 +84,24 @@ impl Participant {
             place.clock_ps.fetch_max(reached_ps, Ordering::AcqRel);
         }
         entry_ps.max(reached_ps)
+    }
+
+    /// The calling thread of the program acts: threads of streams that it may give something to do, and that were counted out because it
+    /// was away, count again, as late as it is.
+    pub fn come_back(&self) {
+        let (board, mut known) = (self.clock_segment(), None);
+        for &place in self.process_ranks.places().iter() {
+            for line in board.threads(place).iter().filter(|line| line.now() == AWAY) {
+                let known = known.get_or_insert_with(known_threads);
+                let tid = line.tid.load(Ordering::Acquire);
+                if known.get(&tid).is_some_and(|thread| thread.note.is_idle()) {
+                    let reached_ps = board.header().reached_ps.load(Ordering::Acquire);
+                    board.place(place).clock_ps.fetch_max(reached_ps, Ordering::AcqRel);
+                    line.since_ns.store(clock::now_ns(), Ordering::Relaxed);
+                    self.count_again(line, AWAY);
+                }
+            }
+        }
     }
 
     /// Its call is over. By now it is counted as running again.

@@ -106,6 +106,11 @@ impl ProcessRanks {
         all.into_iter().map(tid_if_lives).collect()
     }
 
+    /// Returns the program's threads that have called for any of the ranks.
+    pub fn all_callers(&self) -> BTreeSet<u32> {
+        self.callers.lock().iter().map(|&(tid, _)| tid).collect()
+    }
+
     /// Returns the lines of all their threads.
     pub fn lines<'a>(&self, clock_segment: &'a ClockSegment) -> Vec<&'a ThreadLine> {
         self.places().iter().flat_map(|&place| clock_segment.threads(place)).collect()

@@ -16,6 +16,7 @@ use super::clock_segment::ClockSegment;
 use super::host_messages::HostMessage;
 use super::hosts::ClockHosts;
 use super::participant::Participant;
+use super::polls;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, AtomicU32, Ordering};
@@ -255,6 +256,7 @@ fn read(at_least_ps: u64) -> (u64, bool) {
     known.ps = known.ps.max(at_least_ps);
     // A function that a stream calls reads the stream's time.
     if !IS_APART.get() {
+        polls::come_back();
         for job in JOBS.lock().iter().filter_map(Weak::upgrade) {
             known.ps = known.ps.max(job.header().known_ps.load(Ordering::Acquire));
         }
