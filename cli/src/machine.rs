@@ -109,6 +109,11 @@ impl Placed {
     }
 }
 
+/// The variable that tells the CUDA runtime of Penny's how many devices there are; how many there are without it, and at most.
+const DEVICES: &str = "PENNY_DEVICES";
+const FEW_DEVICES: u32 = 8;
+const MOST_DEVICES: u32 = 254;
+
 /// The simulated cluster on which ranks run.
 #[derive(clap::Args)]
 pub struct MachineArgs {
@@ -133,15 +138,21 @@ impl MachineArgs {
     }
 
     /// Returns the environment variables that declare the machine to ranks. `Err` says why it has no places for `ranks` ranks.
-    pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
+    /// `has_devices`: the program asks a CUDA runtime of Penny's for devices, of which there is one for each place.
+    pub fn environment(&self, ranks: u32, has_devices: bool) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
         let spec = spec(fabric, self.nodes, self.slice.as_deref());
         let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message.clone())?;
+        let mut variables = vec![("PENNY_FABRIC", spec)];
         if let Some(machine) = machine {
             places(&machine.network, ranks).map_err(|why| format!("-n {ranks}: {why}"))?;
+            let devices = machine.network.place_count();
+            if has_devices && devices > FEW_DEVICES && std::env::var_os(DEVICES).is_none() {
+                variables.push((DEVICES, devices.min(MOST_DEVICES).to_string()));
+            }
         }
-        let clock = self.clock.clone().map(|clock| ("PENNY_FABRIC_CLOCK", clock));
-        Ok([Some(("PENNY_FABRIC", spec)), clock].into_iter().flatten().collect())
+        variables.extend(self.clock.clone().map(|clock| ("PENNY_FABRIC_CLOCK", clock)));
+        Ok(variables)
     }
 }
 

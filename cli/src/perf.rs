@@ -185,7 +185,7 @@ fn work(args: &Args, hosts: Option<&[HostRanks]>, ranks: u32, variant: &Variant)
     let options = serde_json::to_string(&args.options).map_err(|e| e.to_string())?;
     let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
     let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
-    let machine = args.machine.environment(ranks)?;
+    let machine = args.machine.environment(ranks, false)?;
     let mut environment = launch::owned(machine.clone());
     environment.extend(args.hosts.variables()?);
     let timeout = args.timeout.map(Duration::from_secs);

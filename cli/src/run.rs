@@ -145,7 +145,7 @@ pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, Str
     let several = args.hosts.hosts(args.ranks)?;
     let of_hosts = several.iter().flatten().map(|host| host.ranks).sum();
     let ranks = if several.is_some() { of_hosts } else { args.ranks.unwrap_or(1) };
-    let mut environment = args.machine.environment(ranks)?;
+    let mut environment = args.machine.environment(ranks, args.nccl)?;
     // The one that tells the time stands first: the others ask for it.
     let libraries = [(args.virtual_time, &preload::TIME), (args.nccl, &preload::NCCL)];
     let libraries: Vec<_> = libraries.into_iter().filter_map(|(wanted, one)| wanted.then_some(one)).collect();

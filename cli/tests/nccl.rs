@@ -58,6 +58,26 @@ fn a_program_of_nccl_runs_linked_or_loading() {
     }
 }
 
+#[test]
+fn a_declared_machine_has_a_device_for_each_place() {
+    let dir = installed();
+    let program = dir.path().join("devices");
+    compile("nccl_devices.c", &dir.path().join("lib"), &["-lcudart"], &program);
+    for (machine, set, devices) in [
+        ("dgx-h100:nodes=2", None, 16),
+        ("dgx-h100", None, 8),
+        ("dgx-h100:nodes=2,places=2", None, 8),
+        ("dgx-h100:nodes=2", Some("3"), 3),
+    ] {
+        let mut command = Command::new(dir.path().join("bin/penny"));
+        command.args(["run", "-n", "1", "--fabric", machine, "--nccl"]).arg(&program);
+        command.env_remove("PENNY_DEVICES").envs(set.map(|set| ("PENNY_DEVICES", set)));
+        let output = command.output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(out, format!("{devices} devices\n"), "{machine}: {output:?}");
+    }
+}
+
 /// Compiles a program of the fixtures against the libraries of a folder.
 fn compile(source: &str, lib: &Path, options: &[&str], program: &Path) {
     let mut compile = compiler::cc();

@@ -47,9 +47,14 @@ pub(super) fn read(root: &Section, argument: Option<&str>, places: u32) -> Resul
 }
 
 impl Network {
+    /// Returns the number of places for ranks.
+    pub fn place_count(&self) -> u32 {
+        if self.placement.is_empty() { self.shape.nranks() } else { self.placement.len() as u32 }
+    }
+
     /// Returns the place of each rank. `Err` if there are not enough places.
     pub fn places(&self, nranks: u32) -> Result<Vec<Rank>> {
-        let most = if self.placement.is_empty() { self.shape.nranks() } else { self.placement.len() as u32 };
+        let most = self.place_count();
         if nranks > most {
             let remedy = if self.placement.is_empty() { "give it more nodes" } else { "list more places" };
             return Err(Error::argument(format!(
