@@ -36,6 +36,12 @@ static void await_streams(int first, int end) {
     for (int of = first; of < end; of++) OK(pennyStreamSynchronize(streams[of]));
 }
 
+/* A thread that never calls, and waits for something outside of the process, as those of MPI libraries do. */
+static void *stand_by(void *nothing) {
+    pause();
+    return nothing;
+}
+
 /* Makes the calls of `share` ranks from this one on. */
 static void *drive(void *which) {
     const int first = *(int *)which, end = first + share;
@@ -71,7 +77,8 @@ int main(void) {
     OK(pennyGroupStart());
     for (int of = first; of < end; of++) OK(pennyCommInitRank(&comms[of], RANKS, id, of));
     OK(pennyGroupEnd());
-    pthread_t thread[RANKS];
+    pthread_t thread[RANKS], stranger;
+    if (pthread_create(&stranger, NULL, stand_by, NULL) != 0) FAIL("no thread");
     int from[RANKS];
     for (int i = 0; i < threads; i++) {
         from[i] = first + i * share;

@@ -89,7 +89,7 @@ fn a_scaled_sum_that_reads_its_number_at_the_wrong_time_is_found() {
 #[test]
 fn a_communicator_that_is_said_to_be_made_too_early_is_found() {
     // Where the processor is given to the joining thread first, a communicator is made before the program looks.
-    is_found_within("400", "joined", "still being joined");
+    is_found_within("400", "joined", "(its blocking is 0); call pennyCommGetAsyncError");
 }
 
 #[test]

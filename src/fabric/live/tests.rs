@@ -7,8 +7,10 @@ use super::*;
 use crate::plan::{Plan, RankView};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
+use crate::sys::waiting::NotedWait;
 use crate::types::{Collective, Rank};
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
 
 fn no_programs(_: u8, _: &RankView) -> Result<Vec<Plan>> {
     panic!("a program that cannot be written")
@@ -93,6 +95,37 @@ fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
     let header = participants[0].clock_segment().header();
     let away = (0..3).filter(|&place| presence(&participants[0], place) == AWAY).count() as u32;
     assert_eq!(header.running.load(Ordering::Acquire) + away, 3);
+}
+
+#[test]
+fn a_thread_of_a_stream_that_was_left_behind_counts_again_when_a_thread_of_the_program_acts() {
+    let participants = participants("dgx-h100", 3, 1_000_000);
+    let (end, is_over) = mpsc::channel::<()>();
+    let (begin, is_begun) = mpsc::channel();
+    let rank = &participants[2];
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            pass(rank, half(true, 2, 0, 1, 64)).unwrap();
+            let _idle = NotedWait::idle();
+            let _ = is_over.recv();
+        });
+        pass(&participants[0], half(false, 2, 0, 1, 64)).unwrap();
+        // The thread that calls for the rank is busy with something else.
+        scope.spawn(move || {
+            rank.note_caller();
+            begin.send(()).unwrap();
+            until(|| presence(rank, 2) == AWAY);
+        });
+        is_begun.recv().unwrap();
+        let sent = scope.spawn(|| pass(&participants[0], half(true, 0, 1, 2, 1 << 20)).unwrap());
+        let reached_ps = pass(&participants[1], half(false, 0, 1, 2, 1 << 20)).unwrap();
+        sent.join().unwrap();
+        assert_eq!(presence(rank, 2), AWAY);
+        rank.come_back();
+        assert_eq!(presence(rank, 2), PRESENT);
+        assert!(rank.clock_ps() >= reached_ps, "it is as late as its program");
+        drop(end);
+    });
 }
 
 #[test]
