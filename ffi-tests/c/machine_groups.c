@@ -2,6 +2,7 @@
    of which calls for its share of these and waits for their streams, or with POLL asks again and again whether they are over. Prints when
    each rank was done with each group. */
 #include "machine.h"
+#include <unistd.h>
 
 enum { RANKS = 8, COUNT = 64 << 10, GROUPS = 3 };
 
