@@ -86,6 +86,11 @@ impl Setting {
     }
 }
 
+/// Returns where the part of this number begins in a buffer, whose end is followed by its beginning.
+fn part(number: usize, bytes: usize, of_buffer: usize) -> usize {
+    number % (of_buffer / bytes).max(1) * bytes
+}
+
 impl<'a> Bench<'a> {
     /// Buffers for cases of up to `max_bytes`.
     pub fn new(
@@ -190,9 +195,8 @@ impl<'a> Bench<'a> {
         if !self.options.walk || bytes == 0 {
             return 0;
         }
-        let part = self.walked % (self.max_bytes / bytes).max(1);
         self.walked += 1;
-        part * bytes
+        part(self.walked - 1, bytes, self.max_bytes)
     }
 
     /// Makes the call in the part of the buffers that begins at `from`.
@@ -334,5 +338,18 @@ impl<'a> Bench<'a> {
             wrong += mine.mismatches(buffer.bytes(range), start);
         }
         Ok(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_and_lie_in_the_buffer() {
+        let begins = |bytes, of_buffer| [0, 1, 2, 3, 4].map(|number| part(number, bytes, of_buffer));
+        assert_eq!(begins(8, 32), [0, 8, 16, 24, 0]);
+        assert_eq!(begins(12, 32), [0, 12, 0, 12, 0]);
+        assert_eq!(begins(32, 32), [0; 5]);
     }
 }
