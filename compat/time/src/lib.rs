@@ -17,6 +17,7 @@
 //! | `source` | the machine's time, and what the program has slept |
 //! | `clocks` | functions that tell the time |
 //! | `sleeps` | functions that sleep, or wait until a time |
+//! | `waits` | collectives of MPI, which wait for other processes |
 //! | `next` | the functions of libc behind these |
 
 mod callers;
@@ -25,3 +26,4 @@ mod entry;
 mod next;
 mod sleeps;
 mod source;
+mod waits;

@@ -8,9 +8,12 @@
 //! A thread that polls looks like one that acts. It would hold the clock of all ranks that it may call for until the grace period is
 //! over. So it counts as waiting for what it has asked for in vain, and no longer, as soon as any of that is over.
 //!
-//! Whatever else a process's threads do, only the streams' own threads end such a wait.
+//! Whatever else a process's threads do, only the streams' own threads end such a wait. A wait for other processes, of which the library
+//! before libc tells (`penny run --virtual-time`), is one that no thread of this process ends.
 
+use super::clock_segment::{BLOCKED, PRESENT};
 use super::participant::Participant;
+use super::threads::{is_watched, known};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::{clock, process};
@@ -24,6 +27,8 @@ const ASKED_AGAIN: u32 = 16;
 const RECENT_NS: u64 = 10_000_000;
 /// The shortest time between two looks of threads that poll.
 const PAUSE_NS: u64 = 50_000;
+/// The longest time that a thread looks for others to be asleep before it waits for other processes.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Stands for an endless wait in place of the last question.
 const ENDLESS: u64 = u64::MAX;
@@ -108,6 +113,28 @@ pub fn told_over<T>(thing: &Arc<T>) {
     }
 }
 
+/// The calling thread waits for other processes, in a library that this one does not know, or has done so.
+pub fn wait_elsewhere(begins: bool) {
+    if !begins {
+        act();
+        return each_rank(Participant::count_woken);
+    }
+    note_sleep(Questions { again: ASKED_AGAIN, last_ns: ENDLESS, ..Questions::default() });
+    let until_ns = clock::now_ns() + PATIENCE_NS;
+    // BOUND: the patience. Threads that have just finished something are on their way to sleep.
+    while clock::now_ns() < until_ns {
+        let holds = Cell::new(false);
+        each_rank(|rank| {
+            rank.wait_in_poll();
+            holds.set(holds.get() || rank.is_held_here());
+        });
+        if !holds.get() {
+            return;
+        }
+        clock::sleep_until(clock::now_ns() + PAUSE_NS);
+    }
+}
+
 /// The calling thread of the program has done something, so it is not away.
 pub fn come_back() {
     each_rank(Participant::come_back);
@@ -137,10 +164,15 @@ impl Sleep {
     ) -> Sleep {
         let mut questions = Questions { again: ASKED_AGAIN, last_ns: ENDLESS, ..Questions::default() };
         questions.add(thing, is_over);
-        IS_POLLING.set(true);
-        POLLING.lock().insert(process::tid(), questions);
+        note_sleep(questions);
         Sleep(())
     }
+}
+
+/// The calling thread sleeps until one of these is over.
+fn note_sleep(questions: Questions) {
+    IS_POLLING.set(true);
+    POLLING.lock().insert(process::tid(), questions);
 }
 
 impl Drop for Sleep {
@@ -156,6 +188,31 @@ pub(super) fn waits(tid: u32) -> bool {
 }
 
 impl Participant {
+    /// Tells whether the calling thread or one of a stream holds the clock.
+    fn is_held_here(&self) -> bool {
+        let callers = self.process_ranks.all_callers();
+        let lines = self.process_ranks.lines(self.clock_segment());
+        let is_mine_or_a_streams = |tid: u32| tid == process::tid() || !callers.contains(&tid);
+        lines.iter().any(|line| {
+            line.now() == PRESENT
+                && is_watched(line)
+                && is_mine_or_a_streams(line.tid.load(Ordering::Acquire))
+        })
+    }
+
+    /// Counts threads of streams again that the calling thread of the program may give something to do, and the thread itself.
+    fn count_woken(&self) {
+        let known = known();
+        for line in self.process_ranks.lines(self.clock_segment()) {
+            let tid = line.tid.load(Ordering::Acquire);
+            let is_idle = || known.get(&tid).is_some_and(|thread| thread.note.is_idle());
+            if line.now() == BLOCKED && (tid == process::tid() || is_idle()) {
+                self.count_unblocked(line);
+            }
+        }
+        self.come_back();
+    }
+
     /// Looks at the threads of this process for one that polls. If all others wait, the machine goes on.
     fn wait_in_poll(&self) {
         let (ranks, since_ns) = (&*self.process_ranks, clock::now_ns());

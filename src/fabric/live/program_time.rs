@@ -181,7 +181,7 @@ impl Participant {
 
 /// Lets the program's clock follow the machine of a job that this process is of, too, if it follows any.
 pub(super) fn attend(clock_segment: &Arc<ClockSegment>) -> Result<()> {
-    match program_clock::follow(read) {
+    match program_clock::follow(read, polls::wait_elsewhere) {
         ProgramClock::Real => return Ok(()),
         ProgramClock::Follows => IS_FOLLOWED.store(true, Ordering::Relaxed),
         ProgramClock::Inseparable => {
