@@ -44,3 +44,18 @@ fn clocks_stand_while_a_program_computes_and_move_with_its_sleeps() {
 fn the_library_of_cpp_tells_its_caller_the_same() {
     holds("chrono.cpp", &[]);
 }
+
+#[test]
+fn a_library_of_mpi_that_a_module_has_for_itself_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = |name: &str, options: &[&str]| {
+        let library = dir.path().join(name);
+        let mut compile = compiler::cc();
+        compile.args(["-shared", "-fPIC"]).arg(source("mpi.c")).args(options).arg("-o").arg(&library);
+        compiler::run(compile.arg("-L").arg(dir.path()).arg("-Wl,-rpath,$ORIGIN"));
+        library
+    };
+    shared("libmpi_of_nobody.so", &["-DMPI"]);
+    let module = shared("module.so", &["-DMODULE", "-Wl,--no-as-needed", "-lmpi_of_nobody"]);
+    assert_eq!(holds("mpi.c", &[("TEST_LIBRARY", &module)]), "scattered: 42\n");
+}
