@@ -16,11 +16,11 @@ const BATCH_S: f64 = 200e-6;
 const ALL_BATCHES_S: f64 = 40e-3;
 /// Seconds after which a number of calls counts as slow, undisturbed and where a core was taken from a rank.
 const FINDING_S: f64 = 20e-3;
-const FINDING_DISTURBED_S: f64 = 0.3;
+const FINDING_DISTURBED_S: f64 = 0.6;
 /// Batches in which no core was taken after which a number of calls counts as slow.
 const UNDISTURBED: u32 = 5;
-/// How long ranks rest: longer than a slice of the scheduler.
-const REST: Duration = Duration::from_millis(4);
+/// How long ranks rest: longer than a slice of the scheduler, by turns, so that ranks which run by turns do not go on to do so.
+const RESTS: [Duration; 3] = [Duration::from_millis(4), Duration::from_millis(7), Duration::from_millis(5)];
 const MOST_CALLS: u32 = 1 << 14;
 const FEWEST_CALLS: u32 = 10;
 const FEWEST_BATCHES: u32 = 5;
@@ -34,8 +34,9 @@ pub struct BatchSize {
     least: f64,
     spent: f64,
     limit: f64,
-    /// Batches of this size in which no core was taken.
+    /// Batches of this size in which no core was taken, and others.
     undisturbed: u32,
+    disturbed: usize,
     /// Whether each rank can have a core, so that what takes one is a disturbance.
     fits: bool,
 }
@@ -59,7 +60,15 @@ pub enum Next {
 impl BatchSize {
     /// Begins with batches of one call.
     pub fn new(fits: bool) -> BatchSize {
-        BatchSize { calls: 1, least: f64::INFINITY, spent: 0.0, limit: FINDING_S, undisturbed: 0, fits }
+        BatchSize {
+            calls: 1,
+            least: f64::INFINITY,
+            spent: 0.0,
+            limit: FINDING_S,
+            undisturbed: 0,
+            disturbed: 0,
+            fits,
+        }
     }
 
     /// Takes in a batch: the seconds of the slowest rank, and whether a core was taken from a rank meanwhile.
@@ -68,7 +77,10 @@ impl BatchSize {
         self.spent += slowest;
         let disturbed = disturbed && self.fits;
         match disturbed {
-            true => self.limit = FINDING_DISTURBED_S,
+            true => {
+                self.limit = FINDING_DISTURBED_S;
+                self.disturbed += 1;
+            }
             false => self.undisturbed += 1,
         }
         if self.least < BATCH_S && self.calls < MOST_CALLS {
@@ -77,7 +89,7 @@ impl BatchSize {
         }
         if self.least >= BATCH_S && self.spent < self.limit && self.undisturbed < UNDISTURBED {
             return match disturbed {
-                true => Next::Rest(REST, self.calls),
+                true => Next::Rest(RESTS[self.disturbed % RESTS.len()], self.calls),
                 false => Next::Batch(self.calls),
             };
         }
@@ -141,7 +153,7 @@ mod tests {
         let (calls, _, _, rests) = found(true, |number| number < 20, by_turns);
         assert_eq!((calls, rests), (1024, 20));
         let (calls, _, batches, rests) = found(true, |_| true, |_, _| 8e-3);
-        assert_eq!((calls, batches, rests), (1, 38, 37), "even this ends");
+        assert_eq!((calls, batches, rests), (1, 75, 74), "even this ends");
     }
 
     #[test]
