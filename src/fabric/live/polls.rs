@@ -18,7 +18,7 @@ use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::{clock, process};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 /// Questions for the same things in a row, all in vain, after which a thread waits for them.
@@ -33,8 +33,8 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 /// Stands for an endless wait in place of the last question.
 const ENDLESS: u64 = u64::MAX;
 
-/// Tells whether something is over.
-type IsOver = Box<dyn Fn() -> bool + Send>;
+/// Tells whether something is over. It is asked while nothing is locked: what it is asked about may end meanwhile.
+type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What a thread has asked for in vain since it has acted last.
 #[derive(Default)]
@@ -51,15 +51,18 @@ impl Questions {
     fn add<T: Send + Sync + 'static>(
         &mut self,
         thing: &Arc<T>,
-        is_over: impl Fn(&T) -> bool + Send + 'static,
+        is_over: impl Fn(&T) -> bool + Send + Sync + 'static,
     ) {
         let weak = Arc::downgrade(thing);
         let is_over = move || weak.upgrade().is_none_or(|thing| is_over(&thing));
-        self.things.push((Arc::as_ptr(thing).addr(), Box::new(is_over)));
+        self.things.push((Arc::as_ptr(thing).addr(), Arc::new(is_over)));
     }
 
-    fn are_a_wait(&self) -> bool {
-        self.again >= ASKED_AGAIN && !self.things.iter().any(|(_, is_over)| is_over())
+    /// Returns what has to be unfinished if this is a wait; `None`: it is none.
+    fn of_a_wait(&self) -> Option<Vec<IsOver>> {
+        let is_recent = self.last_ns == ENDLESS || clock::now_ns().saturating_sub(self.last_ns) < RECENT_NS;
+        let is_over = |(_, is_over): &(usize, IsOver)| is_over.clone();
+        (is_recent && self.again >= ASKED_AGAIN).then(|| self.things.iter().map(is_over).collect())
     }
 }
 
@@ -95,11 +98,10 @@ pub fn asked_in_vain<T: Send + Sync + 'static>(thing: &Arc<T>, is_over: fn(&T) -
         } else {
             questions.add(thing, is_over);
         }
-        if !questions.are_a_wait() {
-            return;
-        }
     }
-    each_rank(Participant::wait_in_poll);
+    if waits(me) {
+        each_job(Participant::wait_in_poll);
+    }
 }
 
 /// The calling thread has been told that something is over.
@@ -117,14 +119,14 @@ pub fn told_over<T>(thing: &Arc<T>) {
 pub fn wait_elsewhere(begins: bool) {
     if !begins {
         act();
-        return each_rank(Participant::count_woken);
+        return each_job(Participant::count_woken);
     }
     note_sleep(Questions { again: ASKED_AGAIN, last_ns: ENDLESS, ..Questions::default() });
     let until_ns = clock::now_ns() + PATIENCE_NS;
     // BOUND: the patience. Threads that have just finished something are on their way to sleep.
     while clock::now_ns() < until_ns {
         let holds = Cell::new(false);
-        each_rank(|rank| {
+        each_job(|rank| {
             rank.wait_in_poll();
             holds.set(holds.get() || rank.is_held_here());
         });
@@ -137,13 +139,17 @@ pub fn wait_elsewhere(begins: bool) {
 
 /// The calling thread of the program has done something, so it is not away.
 pub fn come_back() {
-    each_rank(Participant::come_back);
+    each_job(Participant::come_back);
 }
 
-/// Does something with each rank of this process.
-fn each_rank(act: impl Fn(&Participant)) {
+/// Does something with a rank of this process in each job that it has a rank in.
+fn each_job(act: impl Fn(&Participant)) {
     let ranks: Vec<_> = RANKS.lock().iter().filter_map(Weak::upgrade).collect();
-    ranks.iter().for_each(|rank| act(rank));
+    let mut seen = BTreeSet::new();
+    ranks
+        .iter()
+        .filter(|rank| !rank.has_left() && seen.insert(rank.process_ranks.number))
+        .for_each(|rank| act(rank));
 }
 
 /// The calling thread does something else than to poll.
@@ -160,7 +166,7 @@ impl Sleep {
     /// Begins a wait that ends when this is over.
     pub fn begin<T: Send + Sync + 'static>(
         thing: &Arc<T>,
-        is_over: impl Fn(&T) -> bool + Send + 'static,
+        is_over: impl Fn(&T) -> bool + Send + Sync + 'static,
     ) -> Sleep {
         let mut questions = Questions { again: ASKED_AGAIN, last_ns: ENDLESS, ..Questions::default() };
         questions.add(thing, is_over);
@@ -183,11 +189,15 @@ impl Drop for Sleep {
 
 /// Tells whether a thread waits for streams or events, and nothing of what it waits for is over.
 pub(super) fn waits(tid: u32) -> bool {
-    let is_recent = |last_ns: u64| clock::now_ns().saturating_sub(last_ns) < RECENT_NS;
-    POLLING.lock().get(&tid).is_some_and(|questions| is_recent(questions.last_ns) && questions.are_a_wait())
+    let of_a_wait = POLLING.lock().get(&tid).and_then(Questions::of_a_wait);
+    of_a_wait.is_some_and(|things| !things.iter().any(|is_over| is_over()))
 }
 
 impl Participant {
+    fn has_left(&self) -> bool {
+        self.clock_segment().place(self.place()).left.load(Ordering::Acquire) != 0
+    }
+
     /// Tells whether the calling thread or one of a stream holds the clock.
     fn is_held_here(&self) -> bool {
         let callers = self.process_ranks.all_callers();
@@ -216,9 +226,8 @@ impl Participant {
     /// Looks at the threads of this process for one that polls. If all others wait, the machine goes on.
     fn wait_in_poll(&self) {
         let (ranks, since_ns) = (&*self.process_ranks, clock::now_ns());
-        let has_left = self.clock_segment().place(self.place()).left.load(Ordering::Acquire) != 0;
         let runs = self.clock_segment().header().running.load(Ordering::Acquire) > 0;
-        if has_left || !runs || since_ns < ranks.next_look_in_poll_ns.load(Ordering::Relaxed) {
+        if !runs || since_ns < ranks.next_look_in_poll_ns.load(Ordering::Relaxed) {
             return;
         }
         let Some(_notes) = ranks.notes.try_lock() else { return };
