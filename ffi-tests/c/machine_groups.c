@@ -1,4 +1,4 @@
-/* Groups of calls of several ranks, on a stream each, on a declared machine. A process has its share of RANKS ranks, and THREADS threads, each
+/* Calls of several ranks, in groups or with SINGLY one by one, on a stream each, on a declared machine. A process has its share of RANKS ranks, and THREADS threads, each
    of which calls for its share of these and waits for their streams, or with POLL asks again and again whether they are over. Prints when
    each rank was done with each group. */
 #include "machine.h"
@@ -51,9 +51,9 @@ static void *drive(void *which) {
         mark(&begun[of], of);
     }
     for (int group = 0; group < GROUPS; group++) {
-        OK(pennyGroupStart());
+        if (getenv("SINGLY") == NULL) OK(pennyGroupStart());
         for (int of = first; of < end; of++) send_to_each_other_rank(of);
-        OK(pennyGroupEnd());
+        if (getenv("SINGLY") == NULL) OK(pennyGroupEnd());
         for (int of = first; of < end; of++) mark(&done[of][group], of);
     }
     await_streams(first, end);

@@ -242,13 +242,16 @@ fn a_thread_that_asks_its_streams_again_and_again_waits_for_them() {
     // No rank is ever taken for one that is away.
     let machine = [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0")];
     for (processes, threads) in [(1, "1"), (1, "2"), (1, "4"), (2, "1"), (2, "2")] {
-        let times = |more: &[(&str, &str)]| {
-            let variables = [&machine[..], &[("THREADS", threads)], more].concat();
-            ranks::run(&program, dir.path(), processes, &variables)[0].clone()
-        };
-        let sleeping = times(&[]);
-        assert_eq!(sleeping.lines().count(), 8, "{sleeping}");
-        assert_eq!(times(&[("POLL", "1")]), sleeping, "{processes} processes of {threads} threads");
+        for calls in [("GROUPED", "1"), ("SINGLY", "1")] {
+            let times = |more: &[(&str, &str)]| {
+                let variables = [&machine[..], &[("THREADS", threads), calls], more].concat();
+                ranks::run(&program, dir.path(), processes, &variables)[0].clone()
+            };
+            let sleeping = times(&[]);
+            assert_eq!(sleeping.lines().count(), 8, "{sleeping}");
+            let polling = times(&[("POLL", "1")]);
+            assert_eq!(polling, sleeping, "{processes} processes of {threads} threads, {}", calls.0);
+        }
     }
 }
 
