@@ -221,7 +221,7 @@ fn is_core_needed() -> bool {
 }
 
 /// Notes on a declared machine that the calling thread waits until something is over.
-pub(super) fn sleep_until<T: Send + Sync + 'static>(
+pub(super) fn note_wait<T: Send + Sync + 'static>(
     thing: &Arc<T>,
     is_over: impl Fn(&T) -> bool + Send + Sync + 'static,
 ) -> Option<polls::Sleep> {

@@ -4,7 +4,7 @@
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
 use super::turn::{refuse_forked, refuse_worker};
-use crate::comm::progress::{drive_once, drive_until, note_in_vain, note_over, sleep_until};
+use crate::comm::progress::{drive_once, drive_until, note_in_vain, note_over, note_wait};
 use crate::comm::recorder;
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Point {
 
     /// Waits until streams have come to it.
     pub fn await_passed(self: &Arc<Self>) -> Result<()> {
-        let _sleep = sleep_until(self, Point::is_passed);
+        let _sleep = note_wait(self, Point::is_passed);
         unless_interrupted(drive_until(None, &self.passed, 1))?;
         program_time::know(self.moment());
         Ok(())

@@ -9,7 +9,6 @@
 
 use crate::comm::group::batch::Queued;
 use crate::handle::{Handle, StreamKind};
-use std::sync::Arc;
 
 /// Calls and the stream of each.
 pub(super) type StreamPart = Vec<(Queued, Handle<StreamKind>)>;
@@ -34,22 +33,6 @@ pub(super) fn parts(calls: StreamPart) -> Vec<StreamPart> {
         parts[first].push((call, stream));
     }
     parts
-}
-
-/// Tells whether a stream is there twice.
-pub(super) fn repeats(streams: &[Option<Handle<StreamKind>>]) -> bool {
-    streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
-}
-
-/// Removes duplicates and keeps the order of first occurrence.
-pub(super) fn distinct<T>(all: Vec<Arc<T>>) -> Vec<Arc<T>> {
-    let mut once: Vec<Arc<T>> = Vec::new();
-    for one in all {
-        if !once.iter().any(|known| Arc::ptr_eq(known, &one)) {
-            once.push(one);
-        }
-    }
-    once
 }
 
 #[cfg(all(test, not(loom)))]

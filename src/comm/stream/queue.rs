@@ -150,7 +150,7 @@ impl StreamQueue {
     /// Waits until everything is over that has been queued so far.
     pub fn settle(self: &Arc<Self>) -> Result<()> {
         let queued = self.queued.get();
-        let _sleep = progress::sleep_until(self, move |stream| stream.done.get() >= queued);
+        let _sleep = progress::note_wait(self, move |stream| stream.done.get() >= queued);
         unless_interrupted(drive_until(Some(&**self), &self.done, queued))
     }
 

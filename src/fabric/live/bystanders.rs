@@ -27,7 +27,7 @@ use super::clock_segment::{BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine
 use super::participant::Participant;
 use super::polls;
 use super::presence::is_counted;
-use super::threads::{KnownThread, is_watched, known};
+use super::threads::{KnownThread, is_idle, is_watched, known};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::sys::process::{self, Doing};
@@ -195,14 +195,14 @@ impl Participant {
     /// Tells whether a blocked thread waits for streams, or is a stream's and all threads that could give it something to do wait.
     fn is_woken_by_none(&self, blocked: u32) -> bool {
         let known = known();
-        let is_idle = || known.get(&blocked).is_some_and(|thread| thread.note.is_idle());
         let waits_in_call = |tid: u32| {
             let lines = self.process_ranks.lines(self.clock_segment());
             known.get(&tid).is_some_and(|thread| thread.note.waits().is_some())
                 && lines.iter().any(|line| tid_of(line) == tid && line.now() == INSIDE)
         };
         let waits = |&tid: &u32| polls::waits(tid) || waits_in_call(tid) || process::has_ended(tid);
-        polls::waits(blocked) || (is_idle() && self.process_ranks.all_callers().iter().all(waits))
+        polls::waits(blocked)
+            || (is_idle(&known, blocked) && self.process_ranks.all_callers().iter().all(waits))
     }
 
     /// Tells whether a thread acts that has no presence here.

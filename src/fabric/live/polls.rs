@@ -13,7 +13,7 @@
 
 use super::clock_segment::{BLOCKED, PRESENT};
 use super::participant::Participant;
-use super::threads::{is_watched, known};
+use super::threads::{is_idle, is_watched, known};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::{clock, process};
@@ -194,7 +194,7 @@ pub(super) fn waits(tid: u32) -> bool {
 }
 
 impl Participant {
-    fn has_left(&self) -> bool {
+    pub(super) fn has_left(&self) -> bool {
         self.clock_segment().place(self.place()).left.load(Ordering::Acquire) != 0
     }
 
@@ -215,8 +215,7 @@ impl Participant {
         let known = known();
         for line in self.process_ranks.lines(self.clock_segment()) {
             let tid = line.tid.load(Ordering::Acquire);
-            let is_idle = || known.get(&tid).is_some_and(|thread| thread.note.is_idle());
-            if line.now() == BLOCKED && (tid == process::tid() || is_idle()) {
+            if line.now() == BLOCKED && (tid == process::tid() || is_idle(&known, tid)) {
                 self.count_unblocked(line);
             }
         }

@@ -20,7 +20,7 @@
 
 use super::clock_segment::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use super::participant::Participant;
-use super::threads::known as known_threads;
+use super::threads::{is_idle, known as known_threads};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
@@ -94,7 +94,7 @@ impl Participant {
             for line in board.threads(place).iter().filter(|line| line.now() == AWAY) {
                 let known = known.get_or_insert_with(known_threads);
                 let tid = line.tid.load(Ordering::Acquire);
-                if known.get(&tid).is_some_and(|thread| thread.note.is_idle()) {
+                if is_idle(known, tid) {
                     let reached_ps = board.header().reached_ps.load(Ordering::Acquire);
                     board.place(place).clock_ps.fetch_max(reached_ps, Ordering::AcqRel);
                     line.since_ns.store(clock::now_ns(), Ordering::Relaxed);

@@ -220,7 +220,7 @@ impl Participant {
     pub(super) fn tell_known(&self, ps: u64) {
         let Some(hosts) = &self.hosts else { return };
         let place = |rank: Rank| self.clock_segment().place(rank);
-        if place(self.place()).left.load(Ordering::Acquire) != 0 {
+        if self.has_left() {
             return;
         }
         let is_news = place(hosts.here).known_ps.fetch_max(ps, Ordering::AcqRel) < ps;

@@ -68,6 +68,11 @@ fn become_strange(job: u64) {
     }
 }
 
+/// Tells whether a thread is a stream's that has nothing to do.
+pub(super) fn is_idle(known: &BTreeMap<u32, KnownThread>, tid: u32) -> bool {
+    known.get(&tid).is_some_and(|thread| thread.note.is_idle())
+}
+
 /// Returns all threads of this process that have called on a machine.
 pub(super) fn known() -> BTreeMap<u32, KnownThread> {
     KNOWN.lock().clone()

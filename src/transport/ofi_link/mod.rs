@@ -66,7 +66,8 @@ use wire::{AHEAD, HEADER, LARGEST_FRAME};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
 const SMALL: usize = 8 << 10;
-/// The same of a slot of the ring to the receiver: written to its place it is copied once less at either end.
+/// Bytes up to which a slot of the ring to the receiver goes into a message. Longer ones are written to the receiver's memory, which saves
+/// a copy at the sender and one at the receiver.
 const SMALL_PIECE: usize = 2 << 10;
 /// Words of the largest message.
 const MESSAGE: usize = FULL + AHEAD;

@@ -10,7 +10,7 @@ use crate::types::Rank;
 
 /// Polls that pass before frames go which their receivers can go on without for now: mostly something else goes to them before.
 pub const PATIENCE: u8 = 4;
-/// The same of arrivals, of which several are sent at once.
+/// Polls that pass before arrivals without payload are sent, several in one message.
 const PATIENCE_OF_ARRIVALS: u8 = 64;
 /// How long a link that is dropped waits for its peers, and where a rail may be cut meanwhile.
 const LINGER_NS: u64 = 2_000_000_000;
