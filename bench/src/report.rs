@@ -87,15 +87,15 @@ impl Measurement {
         }
     }
 
-    /// Time and bandwidths as the table shows them.
+    /// Returns time and bandwidths as nccl-tests 2.19 prints them: two decimals, and fewer where the column is too narrow.
     pub fn columns(&self) -> String {
-        let time = self.time_us;
-        let digits = match time {
-            _ if time >= 10_000.0 => 0,
-            _ if time >= 100.0 => 1,
-            _ => 2,
+        let text = |value: f64, width| {
+            let texts = [2, 1, 0].map(|decimals| format!("{value:.decimals$}"));
+            texts.iter().find(|text| text.len() <= width).unwrap_or(&texts[2]).clone()
         };
-        format!("{time:8.digits$} {:7.2} {:7.2}", self.algbw_gb_per_s, self.busbw_gb_per_s)
+        let bandwidth = |value| text(value, 6);
+        let time = text(self.time_us, 7);
+        format!("{time:>8} {:>7} {:>7}", bandwidth(self.algbw_gb_per_s), bandwidth(self.busbw_gb_per_s))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::types::Rank;
 use std::sync::Arc;
 
 /// A network and the calls under way in it.
+#[derive(Clone)]
 pub struct World {
     /// The network's views.
     views: Vec<Arc<Network>>,
@@ -79,6 +80,11 @@ impl World {
     /// Tells whether every member of every call has finished.
     pub fn idle(&self) -> bool {
         self.engine.is_idle()
+    }
+
+    /// Returns the number of messages of the calls that are under way, passed or to come.
+    pub fn messages_under_way(&self) -> u64 {
+        self.engine.messages_under_way()
     }
 
     /// Returns the time of the latest event, before which nobody can enter any more; 0 in an idle world, where an earlier

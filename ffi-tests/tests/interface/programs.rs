@@ -235,22 +235,24 @@ fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
 }
 
 #[test]
-fn a_thread_that_asks_its_streams_again_and_again_waits_for_them() {
+fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("machine_groups");
     compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);
     // No rank is ever taken for one that is away.
     let machine = [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0")];
-    for (processes, threads) in [(1, "1"), (1, "2"), (1, "4"), (2, "1"), (2, "2")] {
-        for calls in [("GROUPED", "1"), ("SINGLY", "1")] {
-            let times = |more: &[(&str, &str)]| {
-                let variables = [&machine[..], &[("THREADS", threads), calls], more].concat();
-                ranks::run(&program, dir.path(), processes, &variables)[0].clone()
-            };
-            let sleeping = times(&[]);
-            assert_eq!(sleeping.lines().count(), 8, "{sleeping}");
-            let polling = times(&[("POLL", "1")]);
-            assert_eq!(polling, sleeping, "{processes} processes of {threads} threads, {}", calls.0);
+    for calls in [("GROUPED", "1"), ("SINGLY", "1")] {
+        let times = |processes, more: &[(&str, &str)]| {
+            let variables = [&machine[..], &[calls], more].concat();
+            ranks::run(&program, dir.path(), processes, &variables)[0].clone()
+        };
+        let in_pairs = times(4, &[]);
+        assert_eq!(in_pairs.lines().count(), 8, "{in_pairs}");
+        for (processes, threads) in [(1, "1"), (1, "2"), (1, "4"), (2, "1"), (2, "2"), (8, "1")] {
+            let threads = ("THREADS", threads);
+            for way in [&[threads][..], &[threads, ("POLL", "1")]] {
+                assert_eq!(times(processes, way), in_pairs, "{processes} processes, {way:?}, {}", calls.0);
+            }
         }
     }
 }

@@ -19,11 +19,13 @@ use crate::topology::{Class, Network, PortId};
 use std::collections::HashMap;
 
 /// The ports that have faults.
+#[derive(Clone)]
 pub struct Faults {
     ports: HashMap<PortId, Troubles>,
 }
 
 /// The faults of one port.
+#[derive(Clone)]
 struct Troubles {
     name: String,
     /// The latency and the largest packet's time of a wire that a data mover serves.

@@ -96,6 +96,7 @@ pub fn price_traced(
 }
 
 /// Calls under way, without the network that they were admitted to.
+#[derive(Clone)]
 pub struct Engine {
     queue: Queue,
     ports: Vec<PortQueue>,
@@ -110,6 +111,8 @@ pub struct Engine {
     admitted: u64,
     unfinished: usize,
     events: u64,
+    /// Messages of the calls that are not finished.
+    messages: u64,
 }
 
 impl Engine {
@@ -130,6 +133,7 @@ impl Engine {
             admitted: 0,
             unfinished: 0,
             events: 0,
+            messages: 0,
         }
     }
 
@@ -151,6 +155,11 @@ impl Engine {
     #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.unfinished
+    }
+
+    /// Returns the number of messages of the calls that are not finished.
+    pub fn messages_under_way(&self) -> u64 {
+        self.messages
     }
 
     /// The time of the latest event; 0 where nothing is under way.
@@ -199,6 +208,7 @@ impl Engine {
             self.restart(entry_ps.iter().copied().min().unwrap_or(0));
         }
         running.begin(&mut self.queue);
+        self.messages += running.messages() as u64;
         self.calls.push_back(Some(Box::new(running)));
         self.unfinished += 1;
         self.admitted += 1;
@@ -244,6 +254,7 @@ impl Engine {
                     let exit_ps = running.exit_ps(rank);
                     let finished = Finished { call: running.id(), member: rank, exit_ps };
                     if running.unfinished() == 0 {
+                        self.messages -= running.messages() as u64;
                         *call = None;
                         self.unfinished -= 1;
                         self.leave();

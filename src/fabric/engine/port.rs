@@ -6,6 +6,7 @@ use crate::topology::Class;
 use std::collections::VecDeque;
 
 /// A port.
+#[derive(Clone)]
 pub struct PortQueue {
     pub free_ps: u64,
     pub counters: PortCounters,
@@ -14,7 +15,7 @@ pub struct PortQueue {
 
 /// When those started, or will, who waited last: as many as ever waited at once, for if the first of them has started
 /// when another comes to wait, there are no more now.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Backlog(VecDeque<u64>);
 
 /// The costs of a message of one size at ports of one class.

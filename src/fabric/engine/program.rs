@@ -18,6 +18,7 @@ pub use tables::{ArrivingOperand, ChunkCut, Connection, Hop, ProgramStep, Send};
 const MOST: usize = 1 << 30;
 
 /// All ranks' programs.
+#[derive(Clone)]
 pub struct Program {
     /// The steps, sorted by rank, then lane, then place in the program: the order in which ties are decided.
     pub steps: Vec<ProgramStep>,

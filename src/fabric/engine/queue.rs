@@ -58,6 +58,7 @@ impl PartialOrd for TimedEvent {
 const MOST_SPARE: usize = 1 << 16;
 
 /// Events that are to come.
+#[derive(Clone)]
 pub struct Queue {
     /// Latest first, all of the present time.
     present: Vec<TimedEvent>,

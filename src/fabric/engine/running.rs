@@ -35,6 +35,7 @@ const ENTRY: u32 = 1 << 31;
 pub const NONE: u32 = u32::MAX;
 
 /// The progress of a rank.
+#[derive(Clone)]
 struct Member {
     exit_ps: u64,
     /// Things that it has to do.
@@ -55,6 +56,7 @@ pub struct RunContext<'a, 's> {
 }
 
 /// A call under way.
+#[derive(Clone)]
 pub struct Running {
     /// Among those under way; the lowest was admitted first.
     number: u32,
@@ -140,6 +142,11 @@ impl Running {
     /// Returns the caller's number for it.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns the number of its messages, each slice of a step counted once for all.
+    pub fn messages(&self) -> usize {
+        self.program.sends.len()
     }
 
     /// Ranks that are not finished.

@@ -13,7 +13,8 @@
 //!
 //! - A call takes part when all its members have posted it, a transfer when both of its ends have, as in a rendezvous.
 //! - One call alone is run to its end. Where several are in progress the engine stops [`WINDOW_PS`] after the first rank
-//!   is done, because that rank may post again; its next post may be served late by up to that time.
+//!   is done, because that rank may post again. A post that comes later is served at its time if that changes nothing that a rank
+//!   was told (`known.rs`).
 //! - A put or a pause takes part alone, and a rank may wait for another's store (`one_sided.rs`).
 //! - A rank waits when all of its threads that have called on the machine wait (`presence.rs`), or are blocked in their own
 //!   program until one of those goes on (`bystanders.rs`). A thread that stays outside of calls does not hold the clock for
@@ -33,6 +34,7 @@ mod host_inbox;
 mod host_messages;
 mod host_news;
 mod hosts;
+mod known;
 mod log;
 mod one_sided;
 mod pace;

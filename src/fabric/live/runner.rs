@@ -2,13 +2,13 @@
 
 use super::WINDOW_PS;
 use super::clock_segment::{ABANDONED, FREE, POSTED, SERVED};
+use super::known::{Admitted, Known};
 use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::participant::Programs;
 use super::spec::{CallSpec, Post, What, pause_plans, transfer_plans};
 use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
-use crate::fabric::world::World;
 use crate::plan::{Arrangement, Plan};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;
@@ -29,23 +29,13 @@ pub struct Runner {
     placed: HashMap<Box<[Rank]>, Arrangement>,
     pricer: Pricer,
     /// The calls in progress that this process knows.
-    world: Option<Known>,
+    pub(super) known: Option<Known>,
 }
 
 type PlanKey = (Collective, Rank, u8, u32, Arrangement);
 
 /// Placements of ranks that are remembered.
 const MOST_PLACED: usize = 256;
-
-/// The world as of a position in the log.
-struct Known {
-    world: World,
-    epoch: u64,
-    /// Words of the log that have been admitted.
-    read: usize,
-    /// The log's calls by their id in the world.
-    calls: Vec<Logged>,
-}
 
 /// A call or transfer of which posts stand.
 struct Gathered {
@@ -82,7 +72,7 @@ impl Runner {
             plans: HashMap::new(),
             placed: HashMap::new(),
             pricer,
-            world: None,
+            known: None,
         }
     }
 
@@ -152,7 +142,7 @@ impl Runner {
     }
 
     /// Returns the places of a call's ends and the times at which they enter.
-    fn ends(&self, spec: &CallSpec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
+    pub(super) fn ends(&self, spec: &CallSpec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
         let places = members.iter().map(|member| self.places[member.rank as usize]).collect();
         let launch_ps = self.launch_ps(spec);
         let entry_ps = |member: &LoggedMember| member.entry_ps.saturating_add(launch_ps).min(u64::MAX - 1);
@@ -187,52 +177,20 @@ impl Runner {
         Ok(served)
     }
 
-    /// Catches up with the calls that other processes have admitted and handled.
-    fn catch_up(&mut self, journal: &Journal<'_>) -> Result<Known> {
-        let mut known = match self.world.take() {
-            Some(known) if known.epoch == journal.epoch() && journal.len() > 0 => known,
-            _ => Known {
-                world: World::resume(self.network.clone(), journal.ports()),
-                epoch: journal.epoch(),
-                read: 0,
-                calls: Vec::new(),
-            },
-        };
-        while known.read < journal.len() {
-            let (logged, next) = journal.read(known.read)?;
-            self.admit(&mut known, logged)?;
-            known.read = next;
-        }
-        // Even where this world has been there already: calls that were admitted since may have begun before that.
-        // BOUND: one turn per member that finishes by that time. The process that handled that time has reported them.
-        while known.world.advance(journal.handled_ps())?.is_some() {}
-        Ok(known)
-    }
-
-    fn admit(&mut self, known: &mut Known, logged: Logged) -> Result<()> {
-        let spec =
-            CallSpec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
-        let (places, entries) = self.ends(&spec, &logged.members);
-        let shared = self.call(&spec, &places)?;
-        known.world.admit(&shared, &places, &entries)?;
-        known.calls.push(logged);
-        Ok(())
-    }
-
     /// Runs several calls: the engine stops soon after the first rank is done.
     fn together(&mut self, journal: &Journal<'_>, calls: Vec<Gathered>) -> Result<u32> {
-        let mut known = self.catch_up(journal)?;
-        let drained = known.world.idle();
-        let boundary_ps = known.world.boundary_ps();
+        let known = self.catch_up(journal)?;
+        let alone = known.world.idle() && calls.len() == 1;
         // Without room in the log the engine runs to the end, and nobody needs to know what it did.
         let room = journal.has_room(calls.iter().map(|call| call.posts.len()));
-        for call in &calls {
-            let (spec, mut members) = parts(call);
-            for member in &mut members {
-                if member.entry_ps < boundary_ps {
-                    member.entry_ps = boundary_ps;
-                    journal.clock_segment.header().late.fetch_add(1, Ordering::Relaxed);
-                }
+        let new = calls.iter().map(|call| {
+            let (spec, members) = parts(call);
+            Logged { spec: spec.words(), members }
+        });
+        let Admitted { mut known, new, finished, late } = self.admit_new(journal, known, new.collect())?;
+        journal.clock_segment.header().late.fetch_add(late, Ordering::Relaxed);
+        for (call, logged) in calls.iter().zip(&new) {
+            for member in &logged.members {
                 let posts = journal.clock_segment.posts(
                     member.rank,
                     member.ticket as usize,
@@ -241,22 +199,22 @@ impl Runner {
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
                 die_point!(176 "engine_staged");
             }
-            let logged = Logged { spec: spec.words(), members };
             if room {
-                journal.append(&logged)?;
+                journal.append(logged)?;
                 die_point!(177 "engine_logged");
             }
-            self.admit(&mut known, logged)?;
             note_call(journal, call);
         }
         known.read = journal.len();
-        let alone = drained && calls.len() == 1;
         // Not 0: what happens at the very time at which somebody is done has happened in every process's world, or none's.
         let window_ps = if journal.is_exact() { 1 } else { WINDOW_PS };
         let mut served = 0;
         let mut horizon_ps = u64::MAX;
+        let mut finished = finished.into_iter();
         // BOUND: one turn per member that finishes.
-        while let Some(finished) = known.world.advance(horizon_ps)? {
+        while let Some(finished) =
+            finished.next().map_or_else(|| known.advance(horizon_ps), |f| Ok(Some(f)))?
+        {
             let call = &known.calls[finished.call as usize];
             let spec =
                 CallSpec::read(call.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
@@ -275,9 +233,11 @@ impl Runner {
             let stuck = || Error::internal("the engine stopped with calls under way");
             return Err(known.world.deadlock().unwrap_or_else(stuck));
         } else {
-            journal.clock_segment.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
-            journal.set_handled(horizon_ps);
-            self.world = Some(known);
+            // A call that was admitted in the past may have ended there.
+            let handled_ps = horizon_ps.max(journal.handled_ps());
+            journal.clock_segment.header().reached_ps.fetch_max(handled_ps, Ordering::AcqRel);
+            journal.set_handled(handled_ps);
+            self.known = Some(known);
         }
         Ok(served)
     }

@@ -17,7 +17,7 @@ fn no_programs(_: u8, _: &RankView) -> Result<Vec<Plan>> {
 }
 
 /// Participants for `n` ranks, each with a mapping and a runner of its own, as in processes.
-fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
+pub(super) fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
     let machine = Machine {
         network: Arc::new(open(fabric).unwrap()),
         spec: fabric.to_owned(),
@@ -43,7 +43,7 @@ fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
 }
 
 /// One half of a transfer; both of its ends give it the same key.
-fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
+pub(super) fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
     let spec = CallSpec::plain(What::Transfer { from, to }, count, 1, 0);
     Post { comm: 0, key, spec, member: !send as u32, members: 2 }
 }
@@ -54,7 +54,7 @@ fn pass(participant: &Participant, post: Post) -> Result<u64> {
 }
 
 /// Wait. The deadline only turns a hang into a failure.
-fn leave(participant: &Participant, waiting: PendingCall) -> Result<u64> {
+pub(super) fn leave(participant: &Participant, waiting: PendingCall) -> Result<u64> {
     let deadline_ns = clock::now_ns() + 60_000_000_000;
     participant.leave(
         waiting,

@@ -7,6 +7,7 @@ use crate::types::Rank;
 
 /// One step of one rank. Half a line of the cache, as most events read or write one: what else is known of a step lies elsewhere.
 #[repr(align(32))]
+#[derive(Clone, Copy)]
 pub struct ProgramStep {
     pub rank: Rank,
     /// Its operands that arrive are `operands[first_operand..][..operands]`.
@@ -34,6 +35,7 @@ pub struct ChunkCut {
 }
 
 /// An operand that arrives.
+#[derive(Clone, Copy)]
 pub struct ArrivingOperand {
     pub step: u32,
     pub from: Rank,
@@ -78,6 +80,7 @@ impl Send {
 }
 
 /// The way from one rank to another on a lane, and the messages on it.
+#[derive(Clone, Copy)]
 pub struct Connection {
     pub post_ps: u64,
     /// The message passes `hops[first_hop..][..hops]`.

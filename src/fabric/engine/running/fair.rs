@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 pub const TURN: u32 = u32::MAX;
 
 /// The connections that wait at a port.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Turns {
     /// The next one first.
     lines: VecDeque<Line>,
@@ -32,6 +32,7 @@ pub struct Turns {
     due: bool,
 }
 
+#[derive(Clone)]
 struct Line {
     call: u32,
     connection: u32,
@@ -39,6 +40,7 @@ struct Line {
 }
 
 /// The packets' costs of a call on a network with fair ports.
+#[derive(Clone)]
 pub(super) struct Packets {
     classes: Vec<Class>,
     /// For each connection, the bytes of a packet; 0 if messages are not divided.

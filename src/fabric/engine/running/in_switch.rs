@@ -16,7 +16,7 @@ use crate::fabric::engine::queue::Queue;
 use std::collections::HashMap;
 
 /// What is known of messages that a switch makes one of, by step and slice: the sender's of copies, the receiver's of sums.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Joined {
     /// How the first copy left, and how many others are still to leave.
     copies: HashMap<(u32, u32), (Served, u32)>,

@@ -11,6 +11,7 @@ use crate::fabric::engine::program::Program;
 use crate::topology::Network;
 
 /// The lanes of a call's connections.
+#[derive(Clone)]
 pub struct Lanes {
     /// By class, then size; empty where lanes take what ports carry.
     feeds: Vec<LaneFeed>,

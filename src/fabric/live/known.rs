@@ -1,0 +1,226 @@
+//! The calls under way that a process knows, and how calls are admitted that began before what was handled.
+//!
+//! ```text
+//!     handled         ------ exits that ranks were told ------>|  events that are to come
+//!     a new call           ^ entry                             |
+//! ```
+//!
+//! A rank is told its exit when the engine has come there. While it goes on and posts its next call, or waits for another rank of its
+//! process before it does, the engine goes on for the other ranks. So a call may begin before what was handled. The engine then goes
+//! back to a state of before that time and handles all again with that call in its place. If every exit that was told comes out
+//! as it was told, nobody can tell that the call came late. Otherwise, or if it would be too much to handle again, the call begins
+//! when it came. What is too much follows from the log, so all processes decide alike.
+
+use super::log::{Journal, Logged};
+use super::runner::Runner;
+use super::spec::CallSpec;
+use crate::error::{Error, Result};
+use crate::fabric::Finished;
+use crate::fabric::world::World;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most members that may have finished since a late call began.
+const MOST_AGAIN: usize = 64;
+/// The most messages that calls under way may have.
+const MOST_MESSAGES: u64 = 1 << 12;
+/// A state is saved after each of these numbers of members that finish, and as many states are kept as reach back [`MOST_AGAIN`].
+const SAVED_AFTER: usize = 16;
+const SAVED: usize = MOST_AGAIN / SAVED_AFTER + 2;
+
+/// The world as of a position in the log.
+pub(super) struct Known {
+    pub world: World,
+    epoch: u64,
+    /// Words of the log that have been admitted.
+    pub read: usize,
+    /// The log's calls by their id in the world.
+    pub calls: Vec<Arc<Logged>>,
+    /// Members that are finished, in the order in which the world said so.
+    finished: Vec<End>,
+    /// Earlier states, the latest last.
+    saved: VecDeque<Saved>,
+}
+
+/// A member that is finished, and the time of the event that told so.
+#[derive(Clone, Copy, PartialEq)]
+struct End {
+    at_ps: u64,
+    member: Finished,
+}
+
+/// A state, in which so many calls were admitted and so many members finished.
+#[derive(Clone)]
+struct Saved {
+    world: Arc<World>,
+    calls: usize,
+    finished: usize,
+}
+
+/// A world with new calls.
+pub(super) struct Admitted {
+    pub known: Known,
+    /// The new calls, with the entries that the log has to hold.
+    pub new: Vec<Logged>,
+    /// Members of the new calls that are done before what was handled.
+    pub finished: Vec<Finished>,
+    /// Members that begin later than they said.
+    pub late: u64,
+}
+
+impl Known {
+    /// Handles what happens before a time, until a member is finished.
+    pub fn advance(&mut self, until_ps: u64) -> Result<Option<Finished>> {
+        let Some(member) = self.world.advance(until_ps)? else { return Ok(None) };
+        self.finished.push(End { at_ps: self.world.boundary_ps(), member });
+        if self.finished.len().is_multiple_of(SAVED_AFTER) && self.world.messages_under_way() <= MOST_MESSAGES
+        {
+            if self.saved.len() == SAVED {
+                self.saved.pop_front();
+            }
+            let world = Arc::new(self.world.clone());
+            self.saved.push_back(Saved { world, calls: self.calls.len(), finished: self.finished.len() });
+        }
+        Ok(Some(member))
+    }
+
+    /// Returns the latest saved state of which nothing is later than a time.
+    fn before(&self, at_ps: u64) -> Option<Known> {
+        let last = self.saved.iter().rposition(|saved| saved.world.boundary_ps() <= at_ps)?;
+        let Saved { world, calls, finished } = self.saved[last].clone();
+        Some(Known {
+            world: World::clone(&world),
+            epoch: self.epoch,
+            read: self.read,
+            calls: self.calls[..calls].to_vec(),
+            finished: self.finished[..finished].to_vec(),
+            saved: self.saved.range(..=last).cloned().collect(),
+        })
+    }
+}
+
+impl Runner {
+    /// The world at the beginning of the log.
+    fn beginning(&self, journal: &Journal<'_>) -> Known {
+        Known {
+            world: World::resume(self.network.clone(), journal.ports()),
+            epoch: journal.epoch(),
+            read: 0,
+            calls: Vec::new(),
+            finished: Vec::new(),
+            saved: VecDeque::new(),
+        }
+    }
+
+    /// Catches up with the calls that other processes have admitted and handled.
+    pub(super) fn catch_up(&mut self, journal: &Journal<'_>) -> Result<Known> {
+        let is_of_now = |known: &Known| known.epoch == journal.epoch() && journal.len() > 0;
+        if let Some(known) = self.known.take().filter(is_of_now)
+            && let Some(known) = self.read_on(journal, known)?
+        {
+            return Ok(known);
+        }
+        let beginning = self.beginning(journal);
+        let known = self.read_on(journal, beginning)?;
+        known.ok_or_else(|| Error::internal("a call of the log is before its beginning"))
+    }
+
+    /// Admits what the log has more, and handles what was handled. `None`: a call began before what this world has handled.
+    fn read_on(&mut self, journal: &Journal<'_>, mut known: Known) -> Result<Option<Known>> {
+        while known.read < journal.len() {
+            let (logged, next) = journal.read(known.read)?;
+            if self.begins_ps(&logged)? < known.world.boundary_ps() {
+                return Ok(None);
+            }
+            self.admit(&mut known, Arc::new(logged))?;
+            known.read = next;
+        }
+        // Even where this world has been there already: calls that were admitted since may have begun before that.
+        // BOUND: one turn per member that finishes by that time. The process that handled that time has reported them.
+        while known.advance(journal.handled_ps())?.is_some() {}
+        Ok(Some(known))
+    }
+
+    /// Admits new calls, each when it began if that changes no exit that was told.
+    pub(super) fn admit_new(
+        &mut self,
+        journal: &Journal<'_>,
+        mut known: Known,
+        mut new: Vec<Logged>,
+    ) -> Result<Admitted> {
+        let mut late = 0;
+        let begun = new.iter().map(|logged| self.begins_ps(logged)).collect::<Result<Vec<u64>>>()?;
+        let first_ps = begun.into_iter().min().unwrap_or(u64::MAX);
+        let boundary_ps = known.world.boundary_ps();
+        if first_ps < boundary_ps {
+            if let Some((known, finished)) = self.admit_in_the_past(journal, &known, &new, first_ps)? {
+                return Ok(Admitted { known, new, finished, late });
+            }
+            for logged in &mut new {
+                let least_ps = boundary_ps.saturating_sub(self.launch_ps(&spec_of(logged)?));
+                for member in logged.members.iter_mut().filter(|member| member.entry_ps < least_ps) {
+                    member.entry_ps = least_ps;
+                    late += 1;
+                }
+            }
+        }
+        for logged in &new {
+            self.admit(&mut known, Arc::new(logged.clone()))?;
+        }
+        Ok(Admitted { known, new, finished: Vec::new(), late })
+    }
+
+    /// Handles what was handled since `first_ps` once more, with new calls among it. Returns the world, and the members of new calls
+    /// that are finished in it; `None` if another exit than one that was told comes out, or that is too much work.
+    fn admit_in_the_past(
+        &mut self,
+        journal: &Journal<'_>,
+        known: &Known,
+        new: &[Logged],
+        first_ps: u64,
+    ) -> Result<Option<(Known, Vec<Finished>)>> {
+        let earlier = known.finished.partition_point(|end| end.at_ps <= first_ps);
+        if known.finished.len() - earlier > MOST_AGAIN || known.world.messages_under_way() > MOST_MESSAGES {
+            return Ok(None);
+        }
+        let mut past = known.before(first_ps).unwrap_or_else(|| self.beginning(journal));
+        let new: Vec<Arc<Logged>> = new.iter().cloned().map(Arc::new).collect();
+        for logged in known.calls[past.calls.len()..].iter().chain(&new) {
+            self.admit(&mut past, logged.clone())?;
+        }
+        let mut told = known.finished[past.finished.len()..].iter();
+        let mut finished = Vec::new();
+        // BOUND: one turn per member that finishes by that time.
+        while let Some(now) = past.advance(journal.handled_ps())? {
+            if now.call as usize >= known.calls.len() {
+                finished.push(now);
+            } else if told.next().is_none_or(|end| end.member != now) {
+                return Ok(None);
+            }
+        }
+        Ok(told.next().is_none().then_some((past, finished)))
+    }
+
+    /// Returns the time at which the first member of a call begins.
+    fn begins_ps(&self, logged: &Logged) -> Result<u64> {
+        let (_, entries) = self.ends(&spec_of(logged)?, &logged.members);
+        Ok(entries.into_iter().min().unwrap_or(u64::MAX))
+    }
+
+    fn admit(&mut self, known: &mut Known, logged: Arc<Logged>) -> Result<()> {
+        let spec = spec_of(&logged)?;
+        let (places, entries) = self.ends(&spec, &logged.members);
+        let shared = self.call(&spec, &places)?;
+        known.world.admit(&shared, &places, &entries)?;
+        known.calls.push(logged);
+        Ok(())
+    }
+}
+
+fn spec_of(logged: &Logged) -> Result<CallSpec> {
+    CallSpec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))
+}
+
+#[cfg(test)]
+#[path = "known_tests.rs"]
+mod known_tests;
