@@ -4,7 +4,7 @@
 #include "machine.h"
 #include <unistd.h>
 
-enum { RANKS = 8, COUNT = 64 << 10, GROUPS = 3 };
+enum { RANKS = 8, COUNT = 64 << 10, GROUPS = 6 };
 
 static float memory[RANKS][COUNT], ms[RANKS][GROUPS];
 static pennyComm_t comms[RANKS];
@@ -17,11 +17,36 @@ static void mark(pennyEvent_t *event, int of) {
     OK(pennyEventRecord(*event, streams[of]));
 }
 
-/* Rank 0 sends a block to each other rank, so the others are done one after the other. */
-static void send_to_each_other_rank(int of) {
-    if (of > 0) OK(pennyRecv(memory[of], COUNT, pennyFloat, 0, comms[of], streams[of]));
-    for (int to = 1; of == 0 && to < RANKS; to++)
-        OK(pennySend(memory[of], COUNT, pennyFloat, to, comms[of], streams[of]));
+/* The same number at all ranks. */
+static unsigned drawn(unsigned group, unsigned which, unsigned below) {
+    unsigned x = (unsigned)atoi(getenv("SEED")) * 2654435761u + group * 40503u + which * 69069u;
+    for (int round = 0; round < 3; round++) x = (x ^ x >> 15) * 2246822519u;
+    return (x ^ x >> 13) % below;
+}
+
+static void pass(int of, int from, int to, int count) {
+    if (of == from) OK(pennySend(memory[of], (size_t)count, pennyFloat, to, comms[of], streams[of]));
+    if (of == to) OK(pennyRecv(memory[of], (size_t)count, pennyFloat, from, comms[of], streams[of]));
+}
+
+/* What a rank calls in a group. Rank 0 sends a block to each other rank, so the others are done one after the other; with SEED something
+   that is drawn. */
+static void make_calls(int of, int group) {
+    const unsigned kind = getenv("SEED") == NULL ? 0 : drawn((unsigned)group, 0, 7);
+    const int root = kind == 0 ? 0 : (int)drawn((unsigned)group, 1, RANKS);
+    const int count = getenv("SEED") == NULL ? COUNT : 1 << drawn((unsigned)group, 2, 17);
+    const size_t elements = (size_t)count;
+    void *const own = memory[of];
+    for (int other = 0; other < RANKS; other++) {
+        if (kind == 0 && other != root) pass(of, root, other, count);
+        if (kind == 1 && other != root) pass(of, other, root, count);
+        if (kind == 2) pass(of, other, (other + 1) % RANKS, count);
+        const int to = (int)drawn((unsigned)group, 3 + (unsigned)other, RANKS);
+        if (kind == 3 && to != other) pass(of, other, to, count);
+    }
+    if (kind == 4) OK(pennyAllReduce(own, own, elements, pennyFloat, pennySum, comms[of], streams[of]));
+    if (kind == 5) OK(pennyBroadcast(own, own, elements, pennyFloat, root, comms[of], streams[of]));
+    if (kind == 6) OK(pennyReduce(own, own, elements, pennyFloat, pennySum, root, comms[of], streams[of]));
 }
 
 /* Waits until the streams are over. */
@@ -52,7 +77,7 @@ static void *drive(void *which) {
     }
     for (int group = 0; group < GROUPS; group++) {
         if (getenv("SINGLY") == NULL) OK(pennyGroupStart());
-        for (int of = first; of < end; of++) send_to_each_other_rank(of);
+        for (int of = first; of < end; of++) make_calls(of, group);
         if (getenv("SINGLY") == NULL) OK(pennyGroupEnd());
         for (int of = first; of < end; of++) mark(&done[of][group], of);
     }
@@ -97,7 +122,9 @@ int main(void) {
         float of_rank[GROUPS];
         snprintf(name, sizeof name, "times.%d", of);
         await_bytes(name, of_rank, sizeof of_rank);
-        printf("rank %d: %.3f %.3f %.3f us\n", of, of_rank[0] * 1000, of_rank[1] * 1000, of_rank[2] * 1000);
+        printf("rank %d, us:", of);
+        for (int group = 0; group < GROUPS; group++) printf(" %.3f", of_rank[group] * 1000);
+        printf("\n");
     }
     return 0;
 }

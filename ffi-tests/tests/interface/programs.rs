@@ -241,9 +241,12 @@ fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
     compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);
     // No rank is ever taken for one that is away.
     let machine = [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0")];
-    for calls in [("GROUPED", "1"), ("SINGLY", "1")] {
+    let seeds = if std::env::var_os("PENNY_LONG").is_some() { 1..=200 } else { 1..=6 };
+    let drawn = seeds.map(|seed: u32| ("SEED", seed.to_string()));
+    let fixed = [("GROUPED", "1".to_owned()), ("SINGLY", "1".to_owned())];
+    for (calls, value) in fixed.into_iter().chain(drawn) {
         let times = |processes, more: &[(&str, &str)]| {
-            let variables = [&machine[..], &[calls], more].concat();
+            let variables = [&machine[..], &[(calls, &value)], more].concat();
             ranks::run(&program, dir.path(), processes, &variables)[0].clone()
         };
         let in_pairs = times(4, &[]);
@@ -251,7 +254,11 @@ fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
         for (processes, threads) in [(1, "1"), (1, "2"), (1, "4"), (2, "1"), (2, "2"), (8, "1")] {
             let threads = ("THREADS", threads);
             for way in [&[threads][..], &[threads, ("POLL", "1")]] {
-                assert_eq!(times(processes, way), in_pairs, "{processes} processes, {way:?}, {}", calls.0);
+                assert_eq!(
+                    times(processes, way),
+                    in_pairs,
+                    "{processes} processes, {way:?}, {calls}={value}"
+                );
             }
         }
     }
