@@ -17,8 +17,9 @@ static void mark(pennyEvent_t *event, int of) {
     OK(pennyEventRecord(*event, streams[of]));
 }
 
-/* The same number at all ranks. */
+/* The same number at all ranks, 0 without SEED. */
 static unsigned drawn(unsigned group, unsigned which, unsigned below) {
+    if (getenv("SEED") == NULL) return 0;
     unsigned x = (unsigned)atoi(getenv("SEED")) * 2654435761u + group * 40503u + which * 69069u;
     for (int round = 0; round < 3; round++) x = (x ^ x >> 15) * 2246822519u;
     return (x ^ x >> 13) % below;
@@ -32,8 +33,8 @@ static void pass(int of, int from, int to, int count) {
 /* What a rank calls in a group. Rank 0 sends a block to each other rank, so the others are done one after the other; with SEED something
    that is drawn. */
 static void make_calls(int of, int group) {
-    const unsigned kind = getenv("SEED") == NULL ? 0 : drawn((unsigned)group, 0, 7);
-    const int root = kind == 0 ? 0 : (int)drawn((unsigned)group, 1, RANKS);
+    const unsigned kind = drawn((unsigned)group, 0, 7);
+    const int root = (int)drawn((unsigned)group, 1, RANKS);
     const int count = getenv("SEED") == NULL ? COUNT : 1 << drawn((unsigned)group, 2, 17);
     const size_t elements = (size_t)count;
     void *const own = memory[of];

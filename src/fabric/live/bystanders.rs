@@ -163,7 +163,8 @@ impl Participant {
         let is_here =
             |tid: u32| known.get(&tid).is_some_and(|thread| thread.is_of(self.process_ranks.number));
         let waits = known.get(&tid).is_some_and(|thread| thread.note.waits().is_some());
-        if waits && its.iter().any(|line| line.now() == INSIDE) {
+        let is_on_errand = known.get(&tid).is_some_and(KnownThread::waits_on_errand);
+        if is_on_errand || (waits && its.iter().any(|line| line.now() == INSIDE)) {
             return Standing::Awaits;
         }
         if polls::waits(tid) {

@@ -40,6 +40,8 @@ pub(super) struct KnownThread {
     pub note: Arc<WaitNote>,
     /// The jobs in which it holds or borrows a presence, by number.
     jobs: Vec<u64>,
+    /// Its errands that have not ended.
+    errands: u32,
 }
 
 impl KnownThread {
@@ -47,13 +49,18 @@ impl KnownThread {
     pub fn is_of(&self, job: u64) -> bool {
         self.jobs.contains(&job)
     }
+
+    /// Tells whether it waits in a call, or for the activities of an errand, which count until they end.
+    pub fn waits_on_errand(&self) -> bool {
+        self.errands > 0 && self.note.waits().is_some()
+    }
 }
 
 /// From now on the calling thread is known in a job.
 fn become_known(job: u64) {
     let note = waiting::own();
     let mut known = KNOWN.lock();
-    known.entry(process::tid()).or_insert_with(|| KnownThread { note, jobs: Vec::new() }).jobs.push(job);
+    known.entry(process::tid()).or_insert_with(|| KnownThread { note, jobs: Vec::new(), errands: 0 }).jobs.push(job);
 }
 
 /// Takes back one [`become_known`].
@@ -65,6 +72,13 @@ fn become_strange(job: u64) {
     }
     if thread.jobs.is_empty() {
         known.remove(&tid);
+    }
+}
+
+/// An errand of a thread begins or has ended.
+fn note_errand(tid: u32, count: impl Fn(u32) -> u32) {
+    if let Some(thread) = KNOWN.lock().get_mut(&tid) {
+        thread.errands = count(thread.errands);
     }
 }
 
@@ -258,6 +272,8 @@ struct Errand {
     /// The presence of the thread that waits at each rank that has a part, and the thread.
     lent: Vec<(Arc<Participant>, u32, u32)>,
     left: AtomicU32,
+    /// The thread that waits.
+    tid: u32,
 }
 
 /// One part of an errand; it ends when it is dropped.
@@ -294,7 +310,9 @@ impl Activity {
             own.presence.store(LENT, Ordering::Release);
             participant.rest();
         }
-        let errand = Arc::new(Errand { lent, left: AtomicU32::new(lines.len() as u32) });
+        let tid = process::tid();
+        note_errand(tid, |errands| errands + 1);
+        let errand = Arc::new(Errand { lent, left: AtomicU32::new(lines.len() as u32), tid });
         let activity = |(&participant, line)| Activity {
             errand: errand.clone(),
             participant: Arc::clone(participant),
@@ -328,7 +346,7 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        let Errand { lent, left } = &*self.errand;
+        let Errand { lent, left, tid: waits } = &*self.errand;
         if left.fetch_sub(1, Ordering::AcqRel) == 1 {
             // The thread that waited goes on, and counts before the last activity does not.
             for (participant, line, tid) in lent {
@@ -337,6 +355,7 @@ impl Drop for Activity {
                 participant.count_again(own, LENT);
                 own.tid.store(*tid, Ordering::Release);
             }
+            note_errand(*waits, |errands| errands.saturating_sub(1));
         }
         self.participant.look_at_woken();
         self.participant.end_line(self.line);
