@@ -162,9 +162,11 @@ impl Participant {
         let known = known();
         let is_here =
             |tid: u32| known.get(&tid).is_some_and(|thread| thread.is_of(self.process_ranks.number));
-        let waits = known.get(&tid).is_some_and(|thread| thread.note.waits().is_some());
-        let is_on_errand = known.get(&tid).is_some_and(KnownThread::waits_on_errand);
-        if is_on_errand || (waits && its.iter().any(|line| line.now() == INSIDE)) {
+        let thread = known.get(&tid);
+        // Who looks does so in a wait, or before one.
+        let waits = tid == process::tid() || thread.is_some_and(|thread| thread.note.waits().is_some());
+        let is_in_call = || its.iter().any(|line| line.now() == INSIDE);
+        if waits && (is_in_call() || thread.is_some_and(KnownThread::is_on_errand)) {
             return Standing::Awaits;
         }
         if polls::waits(tid) {

@@ -141,33 +141,55 @@ impl Runner {
         Ok(Some(known))
     }
 
-    /// Admits new calls, each when it began if that changes no exit that was told.
+    /// Admits new calls: all when they began if that changes no exit that was told, otherwise each of which that holds.
     pub(super) fn admit_new(
         &mut self,
         journal: &Journal<'_>,
-        mut known: Known,
-        mut new: Vec<Logged>,
+        known: Known,
+        new: Vec<Logged>,
     ) -> Result<Admitted> {
-        let mut late = 0;
-        let begun = new.iter().map(|logged| self.begins_ps(logged)).collect::<Result<Vec<u64>>>()?;
+        let mut admitted = Admitted { known, new: Vec::new(), finished: Vec::new(), late: 0 };
+        if self.admit_in_time(journal, &mut admitted, &new)? {
+            return Ok(admitted);
+        }
+        let is_too_much = new.len() > MOST_AGAIN;
+        for mut logged in new {
+            if !is_too_much && self.admit_in_time(journal, &mut admitted, std::slice::from_ref(&logged))? {
+                continue;
+            }
+            let boundary_ps = admitted.known.world.boundary_ps();
+            let least_ps = boundary_ps.saturating_sub(self.launch_ps(&spec_of(&logged)?));
+            for member in logged.members.iter_mut().filter(|member| member.entry_ps < least_ps) {
+                member.entry_ps = least_ps;
+                admitted.late += 1;
+            }
+            self.admit(&mut admitted.known, Arc::new(logged.clone()))?;
+            admitted.new.push(logged);
+        }
+        Ok(admitted)
+    }
+
+    /// Admits calls when they began. Returns false, and has changed nothing, if that would change an exit that was told.
+    fn admit_in_time(
+        &mut self,
+        journal: &Journal<'_>,
+        admitted: &mut Admitted,
+        calls: &[Logged],
+    ) -> Result<bool> {
+        let begun = calls.iter().map(|logged| self.begins_ps(logged)).collect::<Result<Vec<u64>>>()?;
         let first_ps = begun.into_iter().min().unwrap_or(u64::MAX);
-        let boundary_ps = known.world.boundary_ps();
-        if first_ps < boundary_ps {
-            if let Some((known, finished)) = self.admit_in_the_past(journal, &known, &new, first_ps)? {
-                return Ok(Admitted { known, new, finished, late });
-            }
-            for logged in &mut new {
-                let least_ps = boundary_ps.saturating_sub(self.launch_ps(&spec_of(logged)?));
-                for member in logged.members.iter_mut().filter(|member| member.entry_ps < least_ps) {
-                    member.entry_ps = least_ps;
-                    late += 1;
-                }
+        if first_ps < admitted.known.world.boundary_ps() {
+            let past = self.admit_in_the_past(journal, &admitted.known, calls, first_ps)?;
+            let Some((known, finished)) = past else { return Ok(false) };
+            admitted.known = known;
+            admitted.finished.extend(finished);
+        } else {
+            for logged in calls {
+                self.admit(&mut admitted.known, Arc::new(logged.clone()))?;
             }
         }
-        for logged in &new {
-            self.admit(&mut known, Arc::new(logged.clone()))?;
-        }
-        Ok(Admitted { known, new, finished: Vec::new(), late })
+        admitted.new.extend_from_slice(calls);
+        Ok(true)
     }
 
     /// Handles what was handled since `first_ps` once more, with new calls among it. Returns the world, and the members of new calls

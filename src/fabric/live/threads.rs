@@ -50,9 +50,9 @@ impl KnownThread {
         self.jobs.contains(&job)
     }
 
-    /// Tells whether it waits in a call, or for the activities of an errand, which count until they end.
-    pub fn waits_on_errand(&self) -> bool {
-        self.errands > 0 && self.note.waits().is_some()
+    /// Tells whether it has an errand, whose activities count until they end.
+    pub fn is_on_errand(&self) -> bool {
+        self.errands > 0
     }
 }
 
@@ -60,7 +60,11 @@ impl KnownThread {
 fn become_known(job: u64) {
     let note = waiting::own();
     let mut known = KNOWN.lock();
-    known.entry(process::tid()).or_insert_with(|| KnownThread { note, jobs: Vec::new(), errands: 0 }).jobs.push(job);
+    known
+        .entry(process::tid())
+        .or_insert_with(|| KnownThread { note, jobs: Vec::new(), errands: 0 })
+        .jobs
+        .push(job);
 }
 
 /// Takes back one [`become_known`].
