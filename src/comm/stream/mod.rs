@@ -255,37 +255,46 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
             return queue_one(batch, stream, comm);
         }
     }
-    if batch.calls.len() > 1 && !batch.is_timed() && !streams.contains(&None) {
+    if batch.calls.len() > 1 && !streams.contains(&None) {
         return queue_parts(batch, streams);
     }
-    queue_part(batch, streams)
+    queue_part(batch, streams, true)
 }
 
 fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     // All of the group is queued, or nothing.
     streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_queuing())?;
-    if one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
+    let is_timed = batch.is_timed();
+    if !is_timed && one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
         // What each rank waits for, all of them wait for.
-        return queue_part(batch, streams);
+        return queue_part(batch, streams, true);
     }
     let grouped = batch.grouped;
     let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
-    let Err(parts) = small_parts::make(parts::parts(calls.collect()), grouped) else { return Ok(()) };
-    let heavy = parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
+    let parts = parts::parts(calls.collect(), |comm| registry::shared(comm).ok()?.timing.key());
+    let parts = match is_timed {
+        true => parts,
+        false => match small_parts::make(parts, grouped) {
+            Ok(()) => return Ok(()),
+            Err(parts) => parts,
+        },
+    };
+    let heavy = !is_timed && parts.len() > 1 && parts.iter().flatten().any(|(call, _)| call.bytes() >= HEAVY);
     let others: Vec<StreamHandle> = match heavy {
         true => parts.iter().skip(1).flatten().map(|(_, on)| *on).collect(),
         false => Vec::new(),
     };
+    let is_whole = parts.len() == 1;
     for part in parts {
         let (calls, streams): (Vec<_>, Vec<_>) = part.into_iter().map(|(call, on)| (call, Some(on))).unzip();
         let batch = Batch { calls, grouped };
         match (&batch.calls[..], &streams[..]) {
-            ([call], &[Some(stream)]) => {
+            ([call], &[Some(stream)]) if !is_timed => {
                 let comm = registry::shared(call.comm())?;
                 queue_one(batch, stream, comm)?;
             }
-            _ => queue_part(batch, &streams)?,
+            _ => queue_part(batch, &streams, is_whole)?,
         }
     }
     // One thread has queued for several ranks, and goes on to queue: a second may make what is queued.
@@ -298,7 +307,8 @@ fn repeats(streams: &[Option<StreamHandle>]) -> bool {
     streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
 }
 
-fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+/// Queues a part of a group. `is_whole`: it is all of it; otherwise other parts, for which this one may wait, are queued after it.
+fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) -> Result<()> {
     let waits = streams.contains(&None);
     if waits {
         refuse_worker()?;
@@ -319,7 +329,8 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let may_wait = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
     // Calls of several ranks show it, too.
     let is_one_rank = all.iter().all(|comm| comm.timing.key() == all[0].timing.key());
-    let in_place = is_one_rank
+    let in_place = is_whole
+        && is_one_rank
         && all.iter().any(may_wait)
         && !is_worker()
         && streams.iter().all(|stream| stream.is_idle());
