@@ -265,6 +265,22 @@ fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
 }
 
 #[test]
+fn a_thread_that_waits_for_parts_of_a_group_does_not_hold_the_clock_of_ranks_without_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("machine_groups");
+    compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);
+    let fixed =
+        [("PENNY_FABRIC", "dgx-h100:nodes=2,places=4"), ("PENNY_FABRIC_GRACE", "0"), ("BLOCKING", "1")];
+    for seed in ["2", "4", "6"] {
+        for processes in [1, 2, 4] {
+            let variables = [&fixed[..], &[("SEED", seed)]].concat();
+            let times = ranks::run(&program, dir.path(), processes, &variables)[0].clone();
+            assert_eq!(times.lines().count(), 8, "{processes} processes, seed {seed}: {times}");
+        }
+    }
+}
+
+#[test]
 fn ranks_that_remain_make_communicators() {
     holds("shrink", &[1, 2, 3, 4]);
     holds_with("machine_survivors", &[3, 4], &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "0")]);
