@@ -32,6 +32,8 @@ pub struct Backoff {
     looks: u32,
     /// Polls between two of these.
     polls_a_look: u32,
+    /// The processor pauses between two polls.
+    pauses: bool,
 }
 
 /// The processors of the ranks that a thread may wait for.
@@ -57,6 +59,7 @@ impl Backoff {
             fits,
             looks: if fits && spins.is_none() { PATIENCE / POLLS_A_LOOK } else { 0 },
             polls_a_look: POLLS_A_LOOK,
+            pauses: true,
         }
     }
 
@@ -66,15 +69,38 @@ impl Backoff {
         Backoff { yields: YIELDS_IN_A_CROWD, ..Backoff::new(false, Some(0)) }
     }
 
-    /// The same where each poll is a system call: as long polling is fewer polls.
+    /// The same where each poll is a system call: as long polling is fewer polls, and nothing is spared by pauses between them.
     pub fn with_costly_polls(self) -> Backoff {
         let most = self.most.min(self.most / COST + 1);
-        Backoff { spins: AtomicU32::new(most), most, polls_a_look: self.polls_a_look / COST, ..self }
+        let polls_a_look = self.polls_a_look / COST;
+        Backoff { spins: AtomicU32::new(most), most, polls_a_look, pauses: false, ..self }
     }
 
     /// Makes the backoff for some of the ranks that this one is for.
     pub fn for_child(&self, spins: Option<u32>) -> Backoff {
         Backoff::new(self.fits, spins)
+    }
+
+    #[inline]
+    fn pause(&self) {
+        if self.pauses {
+            pause();
+        }
+    }
+
+    /// Polls as long as a waiter does before it yields for the first time. Tells whether it is ready.
+    #[inline]
+    pub fn spin(&self, mut ready: impl FnMut() -> bool) -> bool {
+        let spins = if BESIDE.get() { 0 } else { self.spins.load(Ordering::Relaxed) };
+        // BOUND: `spins` polls.
+        for _ in 0..spins {
+            if ready() {
+                self.spinning_paid(spins);
+                return true;
+            }
+            self.pause();
+        }
+        false
     }
 
     fn spinning_paid(&self, spins: u32) {
@@ -180,20 +206,24 @@ impl Waiter<'_> {
     pub fn until<E: From<Interrupted>>(
         &self,
         mut ready: impl FnMut() -> bool,
+        watch: impl FnMut() -> Result<(), E>,
+        expired: impl FnOnce() -> E,
+    ) -> Result<(), E> {
+        if self.backoff.spin(&mut ready) { Ok(()) } else { self.until_after_spinning(ready, watch, expired) }
+    }
+
+    /// The same behind [`Backoff::spin`], which was in vain.
+    #[cold]
+    #[inline(never)]
+    pub fn until_after_spinning<E: From<Interrupted>>(
+        &self,
+        mut ready: impl FnMut() -> bool,
         mut watch: impl FnMut() -> Result<(), E>,
         expired: impl FnOnce() -> E,
     ) -> Result<(), E> {
         let beside = BESIDE.get();
         let spins = if beside { 0 } else { self.backoff.spins.load(Ordering::Relaxed) };
         let most_yields = if beside { YIELDS_BESIDE } else { self.backoff.yields };
-        // BOUND: `spins` polls.
-        for _ in 0..spins {
-            if ready() {
-                self.backoff.spinning_paid(spins);
-                return Ok(());
-            }
-            pause();
-        }
         let mut is_shared = true;
         let mut counted = None;
         if !beside && self.backoff.looks > 0 && !progress_hook::is_set() {
@@ -208,7 +238,7 @@ impl Waiter<'_> {
                         self.backoff.spinning_paid(spins);
                         return Ok(());
                     }
-                    pause();
+                    self.backoff.pause();
                 }
                 // Only now: two looks at the clock would show in a wait that is over within some microseconds.
                 if counted.is_none() {

@@ -14,7 +14,15 @@ impl From<Interrupted> for &'static str {
 }
 
 fn hasty() -> Backoff {
-    Backoff { spins: AtomicU32::new(10), most: 10, yields: 10, fits: true, looks: 0, polls_a_look: 1000 }
+    Backoff {
+        spins: AtomicU32::new(10),
+        most: 10,
+        yields: 10,
+        fits: true,
+        looks: 0,
+        polls_a_look: 1000,
+        pauses: true,
+    }
 }
 
 fn waiter<'a>(

@@ -19,6 +19,12 @@ impl Kick {
         Ok(Kick(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// Returns the descriptor.
+    #[cfg(test)]
+    pub fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
     /// Ends the present wait, or else the next one.
     pub fn kick(&self) {
         let one = 1u64.to_ne_bytes();

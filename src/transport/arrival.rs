@@ -144,7 +144,10 @@ impl Transport {
         if self.has_far() {
             self.arrive_far(scope, offer, bytes, reads);
         }
-        self.after_post();
+        // A rank without others on its host has nobody to ring.
+        if !self.has_far_only() {
+            self.after_post();
+        }
         die_point!(15 "arrival_rung");
     }
 

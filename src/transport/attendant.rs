@@ -14,17 +14,19 @@
 //! rank at once, and a rank that polls is disturbed a thousand times a second at most.
 
 use super::far::FarRanks;
+use super::link::Link;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicBool, Ordering, fence};
 use crate::sys::kick::Kick;
 use crate::sys::{background, cpu, fork};
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the attendant leaves a link alone that the rank polls.
 const BESIDE: Duration = Duration::from_millis(1);
+/// Polls of a rank in which the attendant may have had no core to run on.
+const POLLS: u64 = 1 << 10;
 /// The stack of the thread, on which the provider's functions run.
 const STACK: usize = 512 << 10;
 
@@ -43,11 +45,13 @@ struct Shared {
     is_beside: AtomicBool,
     /// It was kicked because of a post, and has not looked since.
     is_told: AtomicBool,
+    /// The link's descriptor is open.
+    is_open: AtomicBool,
 }
 
 impl Attendant {
-    /// Starts the attendant of a link that has this descriptor.
-    pub fn new(ranks: &Arc<FarRanks>, descriptor: RawFd) -> Result<Attendant> {
+    /// Starts the attendant of a link that has a descriptor.
+    pub fn new(ranks: &Arc<FarRanks>) -> Result<Attendant> {
         let refused = |e| {
             Error::system(format!(
                 "cannot start the thread that attends to other hosts: {e}; raise the limits of threads and open files"
@@ -55,9 +59,9 @@ impl Attendant {
         };
         let kick = Kick::new().map_err(refused)?;
         let no = || AtomicBool::new(false);
-        let shared = Arc::new(Shared { kick, stop: no(), is_beside: no(), is_told: no() });
+        let shared = Arc::new(Shared { kick, stop: no(), is_beside: no(), is_told: no(), is_open: no() });
         let (its, ranks) = (shared.clone(), ranks.clone());
-        let attend = move || attend(&its, &ranks, descriptor);
+        let attend = move || attend(&its, &ranks);
         let thread = background::spawn_with_stack("penny-net", STACK, attend).map_err(refused)?;
         Ok(Attendant { shared, thread: Some(thread), generation: fork::generation() })
     }
@@ -78,10 +82,29 @@ impl Attendant {
         // polls; partner: the fence behind its sleep.
         fence(Ordering::SeqCst);
         if !self.shared.is_beside.load(Ordering::Relaxed)
+            && !self.shared.is_told.load(Ordering::Relaxed)
             && !self.shared.is_told.swap(true, Ordering::Relaxed)
         {
             self.shared.kick.kick();
         }
+    }
+}
+
+impl Attendant {
+    /// The rank has polled so often.
+    #[inline]
+    pub fn note_polls(&self, polls: u64, link: &dyn Link) {
+        if polls.is_multiple_of(POLLS) && self.shared.is_open.load(Ordering::Relaxed) {
+            self.close_descriptor(link);
+        }
+    }
+
+    /// Closes the descriptor in the attendant's place, and wakes it if it sleeps there.
+    #[cold]
+    fn close_descriptor(&self, link: &dyn Link) {
+        self.shared.is_open.store(false, Ordering::Relaxed);
+        link.close_descriptor();
+        self.shared.kick.kick();
     }
 }
 
@@ -99,8 +122,9 @@ impl Drop for Attendant {
     }
 }
 
-fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
+fn attend(shared: &Shared, ranks: &FarRanks) {
     let mut seen = ranks.polls();
+    let mut was_beside = false;
     // BOUND: `stop`, which the attendant's owner sets.
     while !shared.stop.load(Ordering::Acquire) {
         shared.is_told.store(false, Ordering::Relaxed);
@@ -111,6 +135,11 @@ fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
             // ORDER: either the rank that falls asleep sees the flag, or this sees it asleep; partner: `Doorbell::prepare`.
             fence(Ordering::SeqCst);
             if !ranks.is_asleep() {
+                // What comes while it is open is dearer. A rank that posts now and then need not have it closed and opened.
+                if was_beside && shared.is_open.swap(false, Ordering::Relaxed) {
+                    ranks.link.close_descriptor();
+                }
+                was_beside = true;
                 shared.kick.wait(None, Some(BESIDE));
             }
             shared.is_beside.store(false, Ordering::Relaxed);
@@ -118,12 +147,19 @@ fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
             fence(Ordering::SeqCst);
             continue;
         }
+        was_beside = false;
+        // Before the poll: what comes behind it makes the descriptor readable. If the rank closes it meanwhile, it kicks.
+        let descriptor = ranks.link.open_descriptor();
+        shared.is_open.store(descriptor.is_some(), Ordering::Relaxed);
         ranks.poll();
         match ranks.may_sleep() {
-            Some(most) => {
-                shared.kick.wait(Some(descriptor), Some(most));
-            }
+            // A process that cannot open more files looks by itself.
+            Some(most) => drop(shared.kick.wait(descriptor, Some(descriptor.map_or(BESIDE, |_| most)))),
             None => cpu::yield_now(),
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "attendant_tests.rs"]
+mod tests;

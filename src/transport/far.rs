@@ -108,8 +108,7 @@ impl Far {
             hosts: OnceLock::new(),
             far,
         });
-        let descriptor = ranks.link.descriptor();
-        let attendant = descriptor.map(|descriptor| Attendant::new(&ranks, descriptor)).transpose()?;
+        let attendant = ranks.link.has_descriptor().then(|| Attendant::new(&ranks)).transpose()?;
         Ok(Far { attendant, ranks, beside: 0 })
     }
 
@@ -125,7 +124,7 @@ impl Far {
 
     /// The attendant sends what the link has kept, if the rank does not poll soon.
     pub(super) fn note_post(&self) {
-        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.note_poll();
         if let Some(attendant) = &self.attendant {
             attendant.note_post();
         }
@@ -224,6 +223,14 @@ impl FarRanks {
         }
     }
 
+    /// Counts a poll or a post, and returns how many there were. Of several threads' some may not be counted: the attendant asks whether there were any.
+    #[inline]
+    fn note_poll(&self) -> u64 {
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        polls
+    }
+
     /// The number of times that threads of the rank have polled or posted.
     pub(super) fn polls(&self) -> u64 {
         self.polls.load(Ordering::Relaxed)
@@ -271,9 +278,12 @@ impl Transport {
     #[inline]
     pub fn poll_far(&self) {
         if let Some(far) = &self.far {
-            far.polls.fetch_add(1, Ordering::Relaxed);
+            let polls = far.note_poll();
             if far.poll() {
                 far.note_post();
+            }
+            if let Some(attendant) = &far.attendant {
+                attendant.note_polls(polls, &*far.link);
             }
         }
     }

@@ -49,6 +49,8 @@ pub(super) struct FarMemory {
     pub(super) answers: Mutex<BTreeMap<u64, Option<Vec<u64>>>>,
     /// What is to be sent when the link has been polled.
     replies: Mutex<Vec<(Rank, OwnedBody)>>,
+    /// There is something in it.
+    has_replies: AtomicBool,
 }
 
 /// Carries out what far ranks ask for, between two polls of the link. It does not wait for them.
@@ -83,6 +85,7 @@ impl FarMemory {
             tickets: AtomicU64::new(1),
             answers: Mutex::new(BTreeMap::new()),
             replies: Mutex::new(Vec::new()),
+            has_replies: AtomicBool::new(false),
         }
     }
 
@@ -104,7 +107,9 @@ impl FarMemory {
     }
 
     fn reply(&self, to: Rank, access: FarAccess<'_>) {
-        self.replies.lock().push((to, OwnedBody::of(Body::Access(access))));
+        let mut replies = self.replies.lock();
+        replies.push((to, OwnedBody::of(Body::Access(access))));
+        self.has_replies.store(true, Ordering::Relaxed);
     }
 
     fn tell(&self, to: Rank) {
@@ -214,7 +219,15 @@ impl FarRanks {
 
     /// Sends what was asked for. Tells whether that was anything.
     pub(super) fn send_replies(&self) -> bool {
-        let replies = std::mem::take(&mut *self.memory.replies.lock());
+        // Who has put something in looks itself.
+        if !self.memory.has_replies.load(Ordering::Relaxed) {
+            return false;
+        }
+        let replies = {
+            let mut replies = self.memory.replies.lock();
+            self.memory.has_replies.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *replies)
+        };
         let any = !replies.is_empty();
         for (to, mut body) in replies {
             self.post(to, body.body());

@@ -50,10 +50,17 @@ pub trait Link: Send + Sync {
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order. Bytes that the link has written
     /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and the payload or the piece is empty.
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;
-    /// A descriptor that becomes readable when a poll would find something or could send on; `None`: there is none.
-    fn descriptor(&self) -> Option<RawFd> {
+    /// Tells whether a thread can sleep until a poll would find something, or could send on.
+    fn has_descriptor(&self) -> bool {
+        false
+    }
+    /// Opens the descriptor that becomes readable then, or returns that which is open. What comes is dearer until it is
+    /// [closed](Self::close_descriptor). `None`: there is none now.
+    fn open_descriptor(&self) -> Option<RawFd> {
         None
     }
+    /// Closes it.
+    fn close_descriptor(&self) {}
     /// How long a thread may sleep on the descriptor; `None`: it has to poll first.
     fn may_sleep(&self) -> Option<Duration> {
         None

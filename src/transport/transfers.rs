@@ -112,28 +112,24 @@ fn wait(
     progress: &mut TransferProgress,
 ) -> Result<()> {
     let mut waiting = progress.waiting;
-    // The peers of unfinished transfers, which the watch checks; where the call is polled, before an attempt.
-    let needed: RefCell<Vec<Rank>> = RefCell::new(peers_left(transfers).collect());
-    let attempt = RefCell::new(|| {
-        let all = advance_all(t, pairs, transfers, progress);
-        let mut needed = needed.borrow_mut();
-        needed.clear();
-        needed.extend(peers_left(transfers));
-        all
-    });
-    let ready = || (attempt.borrow_mut())();
+    let at_work = RefCell::new((&mut *pairs, &mut *transfers, &mut *progress));
+    let attempt = || {
+        let (pairs, transfers, progress) = &mut *at_work.borrow_mut();
+        advance_all(t, pairs, transfers, progress)
+    };
+    // The peers of unfinished transfers, which the watch checks.
+    let needed = || peers_left(at_work.borrow().1).collect::<Vec<Rank>>();
     let watch = || {
         t.check_abort()?;
         t.check_alarm()?;
-        let watched = t.watch_ranks(needed.borrow().iter().copied());
-        watched.or_else(|_| {
+        t.watch_ranks(needed().into_iter()).or_else(|_| {
             // A peer that has left may have done its part since the last attempt, while another's is not done.
-            (attempt.borrow_mut())();
-            t.check_ranks(needed.borrow().iter().copied())
+            attempt();
+            t.check_ranks(needed().into_iter())
         })
     };
     let expired = || {
-        let mut ranks = needed.borrow().clone();
+        let mut ranks = needed();
         ranks.dedup();
         Error::timeout(format!(
             "transfers did not finish within {}; waiting for {}{}; if they are only slow, raise PENNY_TIMEOUT or \
@@ -143,7 +139,7 @@ fn wait(
             t.of_this_process(&ranks)
         ))
     };
-    let ended = t.wait_or_leave(&mut waiting, ready, watch, expired);
+    let ended = t.wait_or_leave(&mut waiting, attempt, watch, expired);
     progress.waiting = waiting;
     ended.map_err(|e| match e.code {
         Code::Timeout => e.with_message(e.message.clone() + &ungrouped(t, pairs, transfers)),

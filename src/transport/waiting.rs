@@ -88,6 +88,9 @@ impl Transport {
         mut watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<()> {
+        if waiting.polls.is_none() && self.far.is_some() {
+            return self.wait_polling_far(waiting, ready, watch, expired);
+        }
         if waiting.deadline_ns == 0 {
             waiting.deadline_ns = self.deadline();
         }
@@ -118,6 +121,28 @@ impl Transport {
             ready()
         };
         self.waiter(deadline_ns, NAP).until(ready, watch, expired)
+    }
+
+    /// Waits where far ranks may be waited for. Mostly that is over before the clock is read.
+    #[inline(never)]
+    fn wait_polling_far(
+        &self,
+        waiting: &mut Waiting,
+        mut ready: impl FnMut() -> bool,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<()> {
+        let mut ready = || {
+            self.poll_far();
+            ready()
+        };
+        if self.backoff.spin(&mut ready) {
+            return Ok(());
+        }
+        if waiting.deadline_ns == 0 {
+            waiting.deadline_ns = self.deadline();
+        }
+        self.waiter(waiting.deadline_ns, NAP).until_after_spinning(ready, watch, expired)
     }
 
     fn waiter(&self, deadline_ns: u64, nap: Duration) -> Waiter<'_> {

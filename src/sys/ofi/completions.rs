@@ -2,8 +2,9 @@
 
 use super::abi::*;
 use super::endpoint::{Context, Endpoint, PeerId, RECEIVES, SENDS};
+use super::wakeup::COMPLETIONS;
 use crate::error::Result;
-use std::mem::zeroed;
+use std::mem::{MaybeUninit, zeroed};
 
 /// Completions that are read at once.
 const BATCH: usize = 16;
@@ -28,11 +29,13 @@ impl Endpoint {
 
     /// Makes progress, and passes on what has come.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Report<'_>)) -> Result<()> {
-        // SAFETY: numbers and addresses, for which all zero is a value.
-        let mut entries: [CqEntry; BATCH] = unsafe { zeroed() };
+        let mut entries = [const { MaybeUninit::<CqEntry>::uninit() }; BATCH];
         let cq = self.objects.cq;
-        // BOUND: what has come; a caller that has to go on is not held up by a flood for longer than `BATCH` batches.
-        for _ in 0..BATCH {
+        let mut has_come = false;
+        // Nobody is woken for what is left in the queue: where a thread may sleep, all that it holds is taken out.
+        let batches = if self.is_slept_on() { COMPLETIONS / BATCH } else { BATCH };
+        // BOUND: what has come; a caller that has to go on is not held up by a flood for longer than these.
+        for _ in 0..batches {
             // SAFETY: a live queue, and a place for as many completions.
             let read = unsafe { ((*(*cq).ops).read)(cq, entries.as_mut_ptr().cast(), BATCH) };
             if read == AGAIN || read == 0 {
@@ -43,14 +46,18 @@ impl Endpoint {
                 continue;
             }
             self.check(read, || "cannot read the completion queue".into())?;
+            has_come = true;
             for entry in entries.iter().take(read as usize) {
-                self.completed(entry, sink);
+                // SAFETY: the queue has filled in as many as it says.
+                self.completed(unsafe { entry.assume_init_ref() }, sink);
             }
             if (read as usize) < BATCH {
                 break;
             }
         }
-        if self.idle.is_empty() { Ok(()) } else { self.post_receives() }
+        // What has come is waited for: its buffers can be given back when nothing does, unless they run short.
+        let is_due = if has_come { self.idle.len() >= RECEIVES / 2 } else { !self.idle.is_empty() };
+        if is_due { self.post_receives() } else { Ok(()) }
     }
 
     fn completed(&mut self, entry: &CqEntry, sink: &mut dyn FnMut(Report<'_>)) {

@@ -4,11 +4,11 @@ use super::abi::*;
 use super::discovery::{find, provider_of};
 use super::library::{self, Library};
 use super::memory::Memory;
+use super::wakeup::Wakeup;
 use crate::error::{Error, Result};
 use crate::sys::fork;
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
-use std::os::fd::RawFd;
 use std::ptr::null_mut;
 
 /// Buffers for messages that come.
@@ -16,8 +16,6 @@ pub(super) const RECEIVES: usize = 64;
 /// Messages and writes under way.
 pub(super) const SENDS: usize = 64;
 const _: () = assert!(SENDS <= u64::BITS as usize);
-/// Completions that the queue has place for.
-const COMPLETIONS: usize = 4096;
 /// The provider that is used where the user names none.
 const DEFAULT_PROVIDER: &str = "tcp";
 /// Bytes of the immediate data of a write.
@@ -31,6 +29,8 @@ pub(super) struct FabricObjects {
     pub domain: *mut Domain,
     pub av: *mut Av,
     pub cq: *mut Cq,
+    /// See [`wakeup`](super::wakeup); NULL: it is not open.
+    pub beside: *mut Cq,
     pub ep: *mut Ep,
     /// See [`second`](super::second); NULL: there is none.
     pub second: *mut Ep,
@@ -46,6 +46,7 @@ pub struct Endpoint {
     /// Provider and address, for sentences.
     pub(super) who: String,
     pub(super) objects: FabricObjects,
+    pub(super) wakeup: Wakeup,
     /// What the provider asks for registered memory.
     pub(super) modes: c_int,
     pub(super) key_bytes: usize,
@@ -133,9 +134,11 @@ impl Endpoint {
                 domain: null_mut(),
                 av: null_mut(),
                 cq: null_mut(),
+                beside: null_mut(),
                 ep: null_mut(),
                 second: null_mut(),
             },
+            wakeup: Wakeup::Nothing,
             modes: domain.mr_mode,
             key_bytes: domain.mr_key_size,
             most_injected: tx.inject_size,
@@ -188,7 +191,8 @@ impl Endpoint {
             ((*(*domain).ops).av_open)(domain, &mut attr, &mut self.objects.av, null_mut())
         };
         self.check(result as isize, || "cannot open a table of addresses".into())?;
-        self.make_queue()?;
+        // SAFETY: the attributes of an offer are there.
+        self.make_queue(&provider_of(unsafe { &*info }))?;
         let mut ep = null_mut();
         let made = self.make_endpoint(info, &mut ep);
         self.objects.ep = ep;
@@ -214,25 +218,6 @@ impl Endpoint {
             }
         };
         self.check(result as isize, || "cannot enable the endpoint".into())
-    }
-
-    fn make_queue(&mut self) -> Result<()> {
-        let domain = self.objects.domain;
-        let mut result = 0;
-        for wait in [FI_WAIT_FD, FI_WAIT_NONE] {
-            // SAFETY: as in `make`.
-            result = unsafe {
-                let mut attr: CqAttr = std::mem::zeroed();
-                attr.size = COMPLETIONS;
-                attr.format = FI_CQ_FORMAT_DATA;
-                attr.wait_obj = wait;
-                ((*(*domain).ops).cq_open)(domain, &mut attr, &mut self.objects.cq, null_mut())
-            };
-            if result == 0 {
-                break;
-            }
-        }
-        self.check(result as isize, || "cannot open a completion queue".into())
     }
 
     /// Turns a failure into a sentence.
@@ -300,17 +285,7 @@ impl Endpoint {
         self.peers[peer.0 as usize]
     }
 
-    /// A descriptor that becomes readable when something has come; `None`: the provider has none.
-    pub fn descriptor(&self) -> Option<RawFd> {
-        let cq = self.objects.cq;
-        let mut fd: c_int = -1;
-        // SAFETY: a live queue, and a place for a descriptor.
-        let result =
-            unsafe { ((*(*cq).fid.ops).control)(&raw mut (*cq).fid, FI_GETWAIT, (&raw mut fd).cast()) };
-        (result == 0 && fd >= 0).then_some(fd)
-    }
-
-    /// Ends all that is under way, and takes in nothing any more. Of the other functions `poll`, `descriptor` and `may_sleep` go on, and have nothing to
+    /// Ends all that is under way, and takes in nothing any more. Of the other functions `poll`, `may_sleep` and those of the descriptor go on, and have nothing to
     /// tell; nothing can be sent.
     pub fn shut(&mut self) {
         self.shut_second();
@@ -334,16 +309,6 @@ impl Endpoint {
         close(ep.cast());
         self.lent = 0;
     }
-
-    /// Tells whether the descriptor may be waited for: everything that has come has been polled.
-    pub fn may_sleep(&mut self) -> bool {
-        let (fabric, cq) = (self.objects.fabric, self.objects.cq);
-        // SAFETY: live objects.
-        unsafe {
-            let mut fid = &raw mut (*cq).fid;
-            (*(*fabric).ops).trywait.is_some_and(|trywait| trywait(fabric, &mut fid, 1) == 0)
-        }
-    }
 }
 
 impl Drop for Endpoint {
@@ -359,6 +324,7 @@ impl Drop for Endpoint {
             }
         };
         self.shut_second();
+        self.close_descriptor();
         let FabricObjects { fabric, domain, av, cq, ep, .. } = self.objects;
         let registered = self.memories.iter().map(|memory| memory.mr).chain([self.buffers_mr]);
         if self.modes & FI_MR_ENDPOINT != 0 {

@@ -14,6 +14,7 @@ mod second;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod transfer;
+mod wakeup;
 
 pub use completions::Report;
 pub use endpoint::{Endpoint, PeerId};

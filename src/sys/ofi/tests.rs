@@ -109,7 +109,7 @@ fn messages_and_writes_arrive(address: IpAddr) {
     let words: Vec<u64> = (0..30_000).map(|i| word(at, i)).collect();
     assert_eq!((words[10], words[11], words[11 + 18_749], words[11 + 18_750]), (0, 7, 7, 0));
     assert_eq!(words[10 + 25_000..][..3], [11, 12, 0]);
-    assert!(a.descriptor().is_some() && a.may_sleep());
+    assert!(a.open_descriptor().is_some() && a.may_sleep());
 }
 
 #[test]
@@ -121,6 +121,59 @@ fn messages_and_writes_arrive_over_ipv4_and_ipv6() {
     if std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
         messages_and_writes_arrive(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
+}
+
+/// Whether a descriptor is readable now.
+fn is_readable(descriptor: Option<std::os::fd::RawFd>) -> bool {
+    let mut watched = libc::pollfd { fd: descriptor.unwrap(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry of this stack.
+    unsafe { libc::poll(&mut watched, 1, 0) == 1 }
+}
+
+#[test]
+fn a_descriptor_tells_of_what_has_come_and_is_open_only_as_long_as_it_is_wanted() {
+    if is_skipped() {
+        return;
+    }
+    let (mut a, mut b, _, to_a) = pair(V4);
+    assert!(a.has_descriptor());
+    let send_and_take = |a: &mut Endpoint, b: &mut Endpoint, takes: bool| {
+        until(a, b, |a, b| {
+            a.poll(&mut |_| ()).unwrap();
+            b.poll(&mut |_| ()).unwrap();
+            b.send(to_a, &[1; 5]).unwrap()
+        });
+        let mut has_come = !takes;
+        until(a, b, |a, _| {
+            let mut come = |event: Report<'_>| has_come |= matches!(event, Report::Message(_));
+            if takes {
+                a.poll(&mut come).unwrap();
+            }
+            has_come
+        });
+    };
+    send_and_take(&mut a, &mut b, true);
+    let descriptor = a.open_descriptor();
+    until(&mut a, &mut b, |a, _| {
+        a.poll(&mut |_| ()).unwrap();
+        a.may_sleep() && !is_readable(descriptor)
+    });
+    assert_eq!(a.open_descriptor(), descriptor, "it is open");
+    send_and_take(&mut a, &mut b, false);
+    until(&mut a, &mut b, |_, _| is_readable(descriptor));
+    a.close_descriptor();
+    // What came before tells as well.
+    let again = a.open_descriptor();
+    until(&mut a, &mut b, |_, _| is_readable(again));
+    until(&mut a, &mut b, |a, _| {
+        a.poll(&mut |_| ()).unwrap();
+        a.may_sleep() && !is_readable(again)
+    });
+    a.close_descriptor();
+    assert!(
+        !a.is_slept_on() || a.wakeup == super::wakeup::Wakeup::OfQueue,
+        "the first queue has none with tcp"
+    );
 }
 
 #[test]

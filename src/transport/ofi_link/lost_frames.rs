@@ -61,7 +61,7 @@ impl Others {
 
     /// Tells peers how many frames were posted to them, and misses those that have not come.
     pub(super) fn look_for_lost_frames(&mut self, rails: &mut Rails) -> Result<()> {
-        let now = clock::now_ns();
+        let now = clock::coarse_ns();
         if now < self.next_look_ns {
             return Ok(());
         }

@@ -49,6 +49,7 @@ use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
+use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sys::host::{self, HostIdentity};
 use crate::sys::network::Interface;
 use crate::sys::ofi::{MemoryId, Use};
@@ -87,6 +88,8 @@ pub const LARGEST_ADDRESS: usize = 640;
 /// A link over libfabric.
 pub struct OfiLink {
     state: Mutex<State>,
+    /// An arrival may be held back. Stored under the lock.
+    may_hold_arrival: AtomicBool,
     /// The process that has made it.
     generation: u32,
 }
@@ -285,14 +288,18 @@ impl Prepared {
             unpolled: 0,
         };
         let state = Mutex::new(state);
-        Ok(OfiLink { state, generation: fork::generation() })
+        Ok(OfiLink { state, may_hold_arrival: AtomicBool::new(false), generation: fork::generation() })
     }
 }
 
 impl Link for OfiLink {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
         let State { rails, others, .. } = &mut *self.state.lock();
-        others.post(rails, to, frame)
+        let posted = others.post(rails, to, frame);
+        if others.holds_arrival {
+            self.may_hold_arrival.store(true, Ordering::Relaxed);
+        }
+        posted
     }
 
     fn is_behind(&self) -> bool {
@@ -322,12 +329,25 @@ impl Link for OfiLink {
     }
 
     fn flush(&self) -> Result<()> {
+        // What other threads post meanwhile, they flush.
+        if !self.may_hold_arrival.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let State { rails, others, .. } = &mut *self.state.lock();
+        self.may_hold_arrival.store(false, Ordering::Relaxed);
         if others.holds_arrival { others.send_held(rails) } else { Ok(()) }
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        self.state.lock().rails.descriptor()
+    fn has_descriptor(&self) -> bool {
+        self.state.lock().rails.have_descriptor()
+    }
+
+    fn open_descriptor(&self) -> Option<RawFd> {
+        self.state.lock().rails.open_descriptor()
+    }
+
+    fn close_descriptor(&self) {
+        self.state.lock().rails.close_descriptor();
     }
 
     fn may_sleep(&self) -> Option<Duration> {

@@ -293,7 +293,8 @@ impl FarPeer {
     /// Takes in what it says of this rank's writes. A number that cannot be is not believed.
     pub fn acknowledge(&mut self, seen: u32) {
         let more = seen.wrapping_sub(self.acknowledged);
-        if more <= self.written.wrapping_sub(self.acknowledged) {
+        // Most messages say nothing new.
+        if more != 0 && more <= self.written.wrapping_sub(self.acknowledged) {
             self.acknowledged = seen;
             for write in self.under_way.drain(..self.under_way.len().min(more as usize)) {
                 if !write.is_taken {

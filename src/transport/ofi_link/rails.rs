@@ -20,7 +20,7 @@ use std::os::fd::RawFd;
 /// The endpoints of a link, one on each rail.
 pub struct Rails {
     endpoints: Vec<Endpoint>,
-    /// If there are several.
+    /// If there are several, while somebody may sleep.
     any: Option<AnyReadable>,
 }
 
@@ -29,17 +29,7 @@ impl Rails {
     pub fn open(provider: Option<&str>, interfaces: &[Interface]) -> Result<Rails> {
         let open = |interface: &Interface| Endpoint::open(provider, interface.address, MESSAGE);
         let endpoints = interfaces.iter().map(open).collect::<Result<Vec<_>>>()?;
-        let mut rails = Rails { endpoints, any: None };
-        let descriptors: Option<Vec<RawFd>> = rails.endpoints.iter().map(Endpoint::descriptor).collect();
-        if let Some(descriptors) = descriptors.filter(|all| all.len() > 1) {
-            let any = AnyReadable::of(&descriptors);
-            rails.any = Some(any.map_err(|e| {
-                Error::system(format!(
-                    "cannot wait for several network interfaces: {e}; raise the limit of open files"
-                ))
-            })?);
-        }
-        Ok(rails)
+        Ok(Rails { endpoints, any: None })
     }
 
     /// Returns their number.
@@ -63,12 +53,24 @@ impl Rails {
         first.ok_or_else(|| Error::internal("a link without rails"))
     }
 
-    /// Returns a descriptor that becomes readable when something has come by any of them.
-    pub fn descriptor(&self) -> Option<RawFd> {
-        match &self.any {
-            Some(any) => Some(any.descriptor()),
-            None => self.endpoints.first().filter(|_| self.len() == 1)?.descriptor(),
+    /// Tells whether each endpoint can have a descriptor.
+    pub fn have_descriptor(&self) -> bool {
+        self.endpoints.iter().all(Endpoint::has_descriptor)
+    }
+
+    /// Opens a descriptor that becomes readable when something has come by any of them. `None`: there is none now.
+    pub fn open_descriptor(&mut self) -> Option<RawFd> {
+        let all: Option<Vec<RawFd>> = self.endpoints.iter_mut().map(Endpoint::open_descriptor).collect();
+        match all?[..] {
+            [one] => Some(one),
+            ref several => Some(self.any.insert(AnyReadable::of(several).ok()?).descriptor()),
         }
+    }
+
+    /// Closes it.
+    pub fn close_descriptor(&mut self) {
+        self.any = None;
+        self.endpoints.iter_mut().for_each(Endpoint::close_descriptor);
     }
 
     /// Tells whether the descriptor may be waited for.

@@ -76,8 +76,14 @@ impl Link for Mortal {
     fn straight(&self) -> Option<&dyn StraightLink> {
         self.link.straight()
     }
-    fn descriptor(&self) -> Option<RawFd> {
-        self.link.descriptor()
+    fn has_descriptor(&self) -> bool {
+        self.link.has_descriptor()
+    }
+    fn open_descriptor(&self) -> Option<RawFd> {
+        self.link.open_descriptor()
+    }
+    fn close_descriptor(&self) {
+        self.link.close_descriptor();
     }
     fn may_sleep(&self) -> Option<Duration> {
         self.link.may_sleep()

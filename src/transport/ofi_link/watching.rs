@@ -90,7 +90,7 @@ impl Others {
             return Ok(());
         }
         // Where the provider has a descriptor each rank has an attendant, which answers while the rank computes; else silence says nothing.
-        let all_answer = rails.descriptor().is_some();
+        let all_answer = rails.have_descriptor();
         self.next_look_ns = now + LOOK.as_nanos() as u64;
         for to in 0..self.peers.len() as Rank {
             let Some(peer) = self.peer(to).filter(|peer| peer.rails.are_open() && !peer.is_gone()) else {
