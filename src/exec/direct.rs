@@ -99,7 +99,7 @@ pub fn enter(
 /// Tells whether the input is sent from where it lies: no rank of this host reads it.
 #[inline]
 fn may_lend(t: &Transport, scope: &Scope, job: &PreparedCall<'_>) -> bool {
-    job.input.bytes() >= hints::LEAST_AROUND && t.has_far_only() && t.lends(scope)
+    !job.input.is_empty() && t.has_far_only() && t.lends(scope)
 }
 
 /// Returns the part of the input that a rank reads.
@@ -150,7 +150,7 @@ pub fn run(
     let (me, n) = (t.rank(), t.nranks());
     scope.arrival_is_all = true;
     let needs_all = job.collective.everybody();
-    let lends = job.offer.payload && may_lend(t, scope, job);
+    let has_lent = job.offer.payload && t.stays_lent(job.input.bytes()) && may_lend(t, scope, job);
     let block = job.count * job.size;
     // The peers' arrivals are under way: meanwhile the own block can be copied. A call that is polled would copy it again each time.
     let early =
@@ -165,14 +165,14 @@ pub fn run(
             all_packed &= t.meet_payload(r, scope, job.input.bytes())?.payload;
         }
         if !all_packed && needs_all {
-            if lends {
+            if has_lent {
                 t.settle_lent(scope)?;
             }
             return Ok(DirectOutcome::NeedsProgram);
         }
     }
     die_point!(16 "arrival_all");
-    if lends {
+    if has_lent {
         // The output may be the input.
         t.settle_lent(scope)?;
     }

@@ -40,7 +40,7 @@ impl Transport {
 
     /// Enters a call as [`arrive`](Self::arrive) does, and lends the payload, which is the call's input. `read_by`: the part of it that a
     /// rank reads.
-    #[cold]
+    #[inline(never)]
     pub fn arrive_lending(
         &self,
         scope: &Scope,
@@ -68,6 +68,12 @@ impl Transport {
         if let Some(far) = self.far_to_post() {
             far.post(to, Body::Data { at, bytes, counter });
         }
+    }
+
+    /// Tells whether an arrival's payload of this length, if it is lent, is still to be sent when it has been posted: a shorter one is copied then.
+    #[inline]
+    pub fn stays_lent(&self, bytes: usize) -> bool {
+        self.far.as_ref().and_then(|far| far.takes_lent).is_some_and(|least| bytes > least)
     }
 
     /// Waits until everything that the call has lent is sent.

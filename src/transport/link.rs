@@ -29,7 +29,7 @@ pub trait Link: Send + Sync {
         false
     }
     /// May bytes that are posted lie in the caller's memory? The number of bytes from which on a part of an arrival's payload may be
-    /// posted in place of all of it, if so.
+    /// posted in place of all of it, if so. A payload of no more than that is copied when it is posted.
     fn takes_lent(&self) -> Option<usize> {
         None
     }

@@ -20,7 +20,7 @@ use std::os::fd::RawFd;
 /// The endpoints of a link, one on each rail.
 pub struct Rails {
     endpoints: Vec<Endpoint>,
-    /// If there are several, while somebody may sleep.
+    /// If there are several, while a thread may sleep.
     any: Option<AnyReadable>,
 }
 
