@@ -16,7 +16,7 @@
 use super::far::FarRanks;
 use super::link::Link;
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicBool, Ordering, fence};
+use crate::sync::prim::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sys::kick::Kick;
 use crate::sys::{background, cpu, fork};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// How long the attendant leaves a link alone that the rank polls.
 const BESIDE: Duration = Duration::from_millis(1);
 /// Polls of a rank in which the attendant may have had no core to run on.
-const POLLS: u64 = 1 << 10;
+const POLLS: u32 = 1 << 10;
 /// The stack of the thread, on which the provider's functions run.
 const STACK: usize = 512 << 10;
 
@@ -47,6 +47,8 @@ struct Shared {
     is_told: AtomicBool,
     /// The link's descriptor is open.
     is_open: AtomicBool,
+    /// The rank's polls since the attendant has last found it to be elsewhere.
+    polls: AtomicU32,
 }
 
 impl Attendant {
@@ -59,7 +61,14 @@ impl Attendant {
         };
         let kick = Kick::new().map_err(refused)?;
         let no = || AtomicBool::new(false);
-        let shared = Arc::new(Shared { kick, stop: no(), is_beside: no(), is_told: no(), is_open: no() });
+        let shared = Arc::new(Shared {
+            kick,
+            stop: no(),
+            is_beside: no(),
+            is_told: no(),
+            is_open: no(),
+            polls: AtomicU32::new(0),
+        });
         let (its, ranks) = (shared.clone(), ranks.clone());
         let attend = move || attend(&its, &ranks);
         let thread = background::spawn_with_stack("penny-net", STACK, attend).map_err(refused)?;
@@ -91,16 +100,22 @@ impl Attendant {
 }
 
 impl Attendant {
-    /// The rank has polled so often.
+    /// The rank has polled. The attendant may have had no core since it opened the descriptor.
     #[inline]
-    pub fn note_polls(&self, polls: u64, link: &dyn Link) {
-        if polls.is_multiple_of(POLLS) && self.shared.is_open.load(Ordering::Relaxed) {
+    pub fn note_poll(&self, link: &dyn Link) {
+        if self.shared.is_open.load(Ordering::Relaxed) {
+            self.close_in_time(link);
+        }
+    }
+
+    #[cold]
+    fn close_in_time(&self, link: &dyn Link) {
+        if self.shared.polls.fetch_add(1, Ordering::Relaxed) >= POLLS {
             self.close_descriptor(link);
         }
     }
 
     /// Closes the descriptor in the attendant's place, and wakes it if it sleeps there.
-    #[cold]
     fn close_descriptor(&self, link: &dyn Link) {
         self.shared.is_open.store(false, Ordering::Relaxed);
         link.close_descriptor();
@@ -150,6 +165,7 @@ fn attend(shared: &Shared, ranks: &FarRanks) {
         was_beside = false;
         // Before the poll: what comes behind it makes the descriptor readable. If the rank closes it meanwhile, it kicks.
         let descriptor = ranks.link.open_descriptor();
+        shared.polls.store(0, Ordering::Relaxed);
         shared.is_open.store(descriptor.is_some(), Ordering::Relaxed);
         ranks.poll();
         match ranks.may_sleep() {

@@ -94,7 +94,13 @@ fn a_rank_that_polls_closes_it_where_the_attendant_has_no_core() {
     let is_open = || seen.is_open.load(Ordering::Relaxed);
     seen.holds_attendant.store(true, Ordering::Relaxed);
     until(|| is_open() && seen.attended.load(Ordering::Relaxed) > 0, std::thread::yield_now);
-    until(|| !is_open(), || ranks[0].poll_far());
+    until(
+        || !is_open(),
+        || {
+            ranks[0].send_counter(1, 0);
+            ranks[0].poll_far();
+        },
+    );
     // The attendant does not sleep on what was closed behind its back.
     let attended = seen.attended.load(Ordering::Relaxed);
     seen.holds_attendant.store(false, Ordering::Relaxed);

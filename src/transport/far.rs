@@ -223,12 +223,10 @@ impl FarRanks {
         }
     }
 
-    /// Counts a poll or a post, and returns how many there were. Of several threads' some may not be counted: the attendant asks whether there were any.
+    /// Counts a poll or a post. Of several threads' some may not be counted: the attendant asks whether there were any.
     #[inline]
-    fn note_poll(&self) -> u64 {
-        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.polls.store(polls, Ordering::Relaxed);
-        polls
+    fn note_poll(&self) {
+        self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// The number of times that threads of the rank have polled or posted.
@@ -278,12 +276,12 @@ impl Transport {
     #[inline]
     pub fn poll_far(&self) {
         if let Some(far) = &self.far {
-            let polls = far.note_poll();
+            far.note_poll();
             if far.poll() {
                 far.note_post();
             }
             if let Some(attendant) = &far.attendant {
-                attendant.note_polls(polls, &*far.link);
+                attendant.note_poll(&*far.link);
             }
         }
     }
