@@ -1,6 +1,7 @@
 /* Calls of several ranks, in groups or with SINGLY one by one, on a stream each, on a declared machine. A process has its share of RANKS
    ranks, and THREADS threads, each of which calls for its share of these and waits for their streams, or with POLL asks again and again
-   whether they are over; with BLOCKING it uses no streams, and waits in each group. Prints when each rank was done with each group. */
+   whether they are over; with BLOCKING it uses no streams, and waits in each group. With EVENTS each stream waits for the one before it after
+   each group. Prints when each rank was done with each group. */
 #include "machine.h"
 #include <unistd.h>
 
@@ -99,7 +100,10 @@ static void *drive(void *which) {
         if (getenv("SINGLY") == NULL) OK(pennyGroupStart());
         for (int of = first; of < end; of++) make_calls(of, group);
         if (getenv("SINGLY") == NULL) OK(pennyGroupEnd());
-        for (int of = first; of < end; of++) mark(&done[of][group], of);
+        for (int of = first; of < end; of++) {
+            mark(&done[of][group], of);
+            if (getenv("EVENTS") != NULL && of > first) OK(pennyStreamWaitEvent(streams[of], done[of - 1][group]));
+        }
     }
     await_streams(first, end);
     for (int of = first; of < end; of++) {

@@ -265,7 +265,7 @@ fn groups_take_the_same_time_however_ranks_are_spread_over_processes() {
 }
 
 #[test]
-fn a_thread_that_waits_for_parts_of_a_group_does_not_hold_the_clock_of_ranks_without_one() {
+fn a_thread_that_waits_for_threads_of_its_process_does_not_hold_the_clock_of_its_other_ranks() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("machine_groups");
     compiler::program(&root().join("ffi-tests/c/machine_groups.c"), &program);

@@ -6,7 +6,7 @@ use super::turn;
 use crate::comm::calls::collective::Call;
 use crate::comm::group::batch::{Batch, HEAVY};
 use crate::comm::group::polled::PolledBatch;
-use crate::comm::progress::{Awaits, note_wait};
+use crate::comm::progress::Awaits;
 use crate::comm::registry::{self, Entry};
 use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
@@ -142,19 +142,13 @@ impl StreamTask {
             }
             StreamTask::Calls(Calls { turns, .. }) => {
                 match turns.iter().find(|(turn, comm)| !comm.turns.has_come(*turn)).cloned() {
-                    Some((turn, comm)) => Awaits::Threads(Box::new(move |most| {
-                        let _wait = note_wait(&comm, move |comm| comm.turns.has_come(turn));
-                        comm.turns.sleep(turn, most)
-                    })),
+                    Some((turn, comm)) => Awaits::Threads(Box::new(move |most| comm.turns.sleep(turn, most))),
                     None => Awaits::a_thread(),
                 }
             }
             StreamTask::Await(point, _) => {
                 let point = point.clone();
-                Awaits::Threads(Box::new(move |most| {
-                    let _wait = note_wait(&point, Point::is_passed);
-                    point.sleep(most)
-                }))
+                Awaits::Threads(Box::new(move |most| point.sleep(most)))
             }
             _ => Awaits::a_thread(),
         }
