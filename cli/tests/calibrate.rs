@@ -97,12 +97,17 @@ fn sim_gives_on_the_file_what_calibrate_prints() {
     let measured = [(64, 17.5), (65536, 40.0), (1 << 20, 120.0), (16 << 20, 300.0)];
     std::fs::write(place("four.log"), log(4, &measured)).unwrap();
     std::fs::write(place("one.log"), log(8, &measured)).unwrap();
+    // Rows of gigabytes, which have hundreds of thousands of slices.
+    let large = [(64, 37.5), (1 << 20, 85.0), (1 << 30, 9187.8), (16 << 30, 139_000.0)];
+    std::fs::write(place("large.log"), log(16, &large)).unwrap();
     for (file, options) in [
         ("one.log", "--fabric dgx-h100 --algorithm one_shot,two_shot"),
         ("one.log", "--fabric dgx-h100:slice=64KiB --algorithm ring --fit launch,nv18.lat"),
         ("one.log", "--fabric dgx-h100:nodes=2 --algorithm two_shot --fit launch"),
         ("one.log", "--fabric dgx-h100:as=nccl --algorithm ring,rail_trees --fit launch"),
         ("four.log", "--fabric dgx-h100:places=4,as=nccl --fit launch"),
+        ("large.log", "--fabric dgx-a100:nodes=2 --fit launch,leaf.bw,nv12.lat"),
+        ("large.log", "--fabric oci-a100:nodes=2,as=nccl"),
     ] {
         let report = answer(&format!("calibrate {} {options}", place(file)));
         std::fs::write(place("fitted.toml"), &report).unwrap();

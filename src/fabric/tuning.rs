@@ -34,7 +34,12 @@ pub fn quickest<T: PricedSlice>(
     mut price: impl FnMut(Tuning) -> Result<T>,
 ) -> Result<Option<Carriage<T>>> {
     let mut best: Option<Carriage<T>> = None;
-    for view in network.carriers(algorithm, call.carried) {
+    // The least expected time first: what the library expects to take longer is not priced.
+    let expected = |view| (view, network.expected_ps(view, call.carried));
+    let mut carriers: Vec<(usize, Option<u64>)> =
+        network.carriers(algorithm, call.carried).map(expected).collect();
+    carriers.sort_by_key(|(_, expected_ps)| expected_ps.unwrap_or(u64::MAX));
+    for (view, expected_ps) in carriers {
         let protocol = view as u16;
         let by = |slice_bytes| price(Tuning { protocol, slice_bytes });
         // What the machine's file or its argument says of slices is stronger than what a protocol has.
@@ -42,7 +47,6 @@ pub fn quickest<T: PricedSlice>(
             (Slicing::Auto, Some(bytes)) => Slicing::Bytes(call.not_finer(bytes)),
             (slicing, _) => slicing,
         };
-        let expected_ps = network.expected_ps(view, call.carried);
         if expected_ps.is_some_and(|ps| least_ps.is_some_and(|least_ps| ps >= least_ps)) {
             continue;
         }
@@ -72,4 +76,51 @@ pub fn quickest_of_any<T: PricedSlice>(
     let (slice_bytes, priced) = slicing::quickest(network.slicing, call, None, by)?;
     let expected_ps = priced.last_ps();
     Ok(Carriage { tuning: Tuning { protocol: 0, slice_bytes }, priced, expected_ps })
+}
+
+/// Returns the least that the machine's library expects an algorithm's call to take. `None`: it has no formula for it, or chooses by the price.
+pub fn expected_ps(network: &Network, algorithm: &str, call: Divisible) -> Option<u64> {
+    network.carriers(algorithm, call.carried).filter_map(|view| network.expected_ps(view, call.carried)).min()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::topology;
+    use crate::topology::CarriedCall;
+    use crate::types::Collective;
+
+    /// A price without a call.
+    struct Price;
+
+    impl PricedSlice for Price {
+        fn last_ps(&self) -> u64 {
+            1000
+        }
+        fn busiest_ps(&self) -> u64 {
+            1000
+        }
+    }
+
+    #[test]
+    fn of_what_a_library_chooses_by_its_formula_one_way_is_priced() {
+        let network = topology::open("dgx-h100:nodes=4,as=nccl").unwrap();
+        for bytes in [8, 1 << 20, 1 << 30] {
+            let carried =
+                CarriedCall { collective: Collective::AllReduce, nranks: 32, nodes: 4, bytes: Some(bytes) };
+            let call = Divisible { chunk_bytes: bytes.div_ceil(256), messages: 1 << 12, carried };
+            let least = expected_ps(&network, "alternating_rings", call).unwrap();
+            let mut priced = Vec::new();
+            let found = quickest(&network, "alternating_rings", call, None, |tuning| {
+                priced.push(tuning);
+                Ok(Price)
+            });
+            let found = found.unwrap().unwrap();
+            assert_eq!((found.expected_ps, priced), (least, vec![found.tuning]), "{bytes} bytes");
+            let slower = quickest(&network, "alternating_rings", call, Some(least), |_| -> Result<Price> {
+                panic!("{bytes} bytes are priced, though another way is as quick");
+            });
+            assert!(slower.unwrap().is_none());
+        }
+    }
 }

@@ -87,7 +87,7 @@ pub mod fabric {
     /// The protocol and the slice with which a call is over soonest.
     pub mod tuning {
         pub use crate::fabric::slicing::{Divisible, PricedSlice};
-        pub use crate::fabric::tuning::{Carriage, Tuning, quickest, quickest_of_any};
+        pub use crate::fabric::tuning::{Carriage, Tuning, expected_ps, quickest, quickest_of_any};
     }
     /// Which port carries what when, for Perfetto and chrome://tracing.
     pub mod trace {

@@ -18,6 +18,8 @@
 //!
 //! Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. Appl. Math. 11 (1963).
 
+use std::cell::Cell;
+
 use super::simplex;
 
 /// A function that returns the residuals at a point.
@@ -43,6 +45,9 @@ const ENOUGH: f64 = 2e-4;
 /// The side of the simplex around the best point, and its evaluations per parameter.
 const SIMPLEX: f64 = 0.05;
 const EVALUATIONS: usize = 30;
+/// The parts of the evaluations for the search from several points, and for the simplex.
+const AFAR: f64 = 0.5;
+const AROUND: f64 = 0.25;
 /// The most steps that are tried with each difference.
 const MOST_STEPS: usize = 40;
 /// The largest change of a parameter in one step.
@@ -64,8 +69,21 @@ pub enum Reach {
     Near,
 }
 
-/// Fits the parameters within their bounds, beginning at `start`. `Err` if the model has no residuals at `start`.
-pub fn least_squares(start: &[f64], bounds: &Bounds, reach: Reach, model: Model<'_>) -> Result<Fit, String> {
+/// Fits the parameters within their bounds, beginning at `start`, with about this number of evaluations of the model at most. `Err` if the model has
+/// no residuals at `start`.
+pub fn least_squares(
+    start: &[f64],
+    bounds: &Bounds,
+    reach: Reach,
+    evaluations: usize,
+    model: Model<'_>,
+) -> Result<Fit, String> {
+    let made = Cell::new(0);
+    let model: Model<'_> = &mut |point: &[f64]| {
+        made.set(made.get() + 1);
+        model(point)
+    };
+    let is_spent = |part: f64| made.get() as f64 >= evaluations as f64 * part;
     let (tried, beginnings) = match reach {
         Reach::Far => (&TRIED[..], BEGINNINGS),
         Reach::Near => (&[][..], 1),
@@ -85,11 +103,11 @@ pub fn least_squares(start: &[f64], bounds: &Bounds, reach: Reach, model: Model<
     }
     // Bends cause local minima, so there are several starting points, unless the first result is exact already.
     let (middle, mut best) = (point.clone(), None::<(f64, Vec<f64>, Vec<f64>)>);
-    for begin in 0..beginnings {
+    for begin in (0..beginnings).take_while(|begin| *begin == 0 || !is_spent(AFAR)) {
         let other = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
         let mut other = within(bounds, other);
         let Ok(mut found) = model(&other) else { continue };
-        descend(&mut other, &mut found, DIFFERENCES[0], bounds, model)?;
+        descend(&mut other, &mut found, DIFFERENCES[0], bounds, &|| is_spent(AFAR), model)?;
         let cost = square(&found);
         let enough = cost < ENOUGH * ENOUGH * found.len() as f64;
         if best.as_ref().is_none_or(|best| cost < best.0) {
@@ -104,11 +122,12 @@ pub fn least_squares(start: &[f64], bounds: &Bounds, reach: Reach, model: Model<
     }
     let mut cost =
         |p: &[f64]| model(&within(bounds, p.to_vec())).map_or(f64::INFINITY, |residuals| square(&residuals));
-    simplex::descend(&mut point, SIMPLEX, EVALUATIONS * start.len(), &mut cost);
+    let around = (EVALUATIONS * start.len()).min((evaluations as f64 * AROUND) as usize);
+    simplex::descend(&mut point, SIMPLEX, around, &mut cost);
     point = within(bounds, point);
     residuals = model(&point)?;
-    for difference in DIFFERENCES {
-        descend(&mut point, &mut residuals, difference, bounds, model)?;
+    for difference in DIFFERENCES.into_iter().take_while(|_| !is_spent(1.0)) {
+        descend(&mut point, &mut residuals, difference, bounds, &|| is_spent(1.0), model)?;
     }
     let slopes = jacobian(&point, &residuals, DIFFERENCES[0], bounds, model)?;
     let weight: Vec<f64> = slopes.iter().map(|slope| square(slope).sqrt()).collect();
@@ -137,17 +156,18 @@ fn spread(begin: usize, axis: usize) -> f64 {
     if begin == 0 { 0.0 } else { 2.0 * place - 1.0 }
 }
 
-/// Takes steps until none makes the residuals smaller.
+/// Takes steps until none makes the residuals smaller, or the evaluations are spent.
 fn descend(
     point: &mut Vec<f64>,
     residuals: &mut Vec<f64>,
     difference: f64,
     bounds: &Bounds,
+    is_spent: &dyn Fn() -> bool,
     model: Model<'_>,
 ) -> Result<(), String> {
     let mut slopes = free(jacobian(point, residuals, difference, bounds, model)?, point, residuals, bounds);
     let mut damping = 1e-2;
-    for _ in 0..MOST_STEPS {
+    for _ in (0..MOST_STEPS).take_while(|_| !is_spent()) {
         let Some(step) = damped_step(&slopes, residuals, damping) else { return Ok(()) };
         let other = point.iter().zip(&step).map(|(p, d)| p + d.clamp(-FAR, FAR)).collect();
         let other = within(bounds, other);
@@ -273,7 +293,7 @@ mod tests {
         // The least of (a - 3)^2 + (a + b - 5)^2 with a at most 2 is at b = 3, and a starts at its bound.
         let bounds = [(f64::NEG_INFINITY, 2.0), FREE];
         for start in [[2.0, 0.0], [-5.0, 9.0], [50.0, 1.0]] {
-            let fit = least_squares(&start, &bounds, Reach::Far, &mut |p| {
+            let fit = least_squares(&start, &bounds, Reach::Far, 5000, &mut |p| {
                 assert!(p[0] <= 2.0, "{p:?}");
                 Ok(vec![p[0] - 3.0, p[0] + p[1] - 5.0])
             });
@@ -288,18 +308,34 @@ mod tests {
             coupled(p)
         };
         let mut residuals = counted(&point).unwrap();
-        descend(&mut point, &mut residuals, 1e-3, &bounds, &mut counted).unwrap();
+        descend(&mut point, &mut residuals, 1e-3, &bounds, &|| false, &mut counted).unwrap();
         assert!((point[1] - 3.0).abs() < 1e-6 && evaluations < 20, "{point:?} after {evaluations}");
         // A bound where the parameter starts does not hold it back from the other side.
-        let fit = least_squares(&[2.0], &bounds[..1], Reach::Far, &mut |p| Ok(vec![p[0] + 1.0])).unwrap();
+        let fit =
+            least_squares(&[2.0], &bounds[..1], Reach::Far, 5000, &mut |p| Ok(vec![p[0] + 1.0])).unwrap();
         assert!((fit.point[0] + 1.0).abs() < 1e-6, "{:?}", fit.point);
+    }
+
+    #[test]
+    fn a_search_ends_when_its_evaluations_are_spent() {
+        // Two valleys that cross and are rough: no point of it ends a search.
+        let mut made = 0;
+        let fit = least_squares(&[4.0, -4.0, 4.0], &[FREE; 3], Reach::Far, 60, &mut |p| {
+            made += 1;
+            Ok(vec![
+                (p[0] * p[1]).sin() + 2.0,
+                p[1].abs().sqrt() + 1.0,
+                (p[2] - p[0]).abs() + 1.0 / (1.0 + p[2] * p[2]),
+            ])
+        });
+        assert!(fit.is_ok() && made < 120, "{made} evaluations");
     }
 
     #[test]
     fn a_curve_is_found_from_far() {
         // y = a exp(b x), and b from the wrong side.
         let xs: Vec<f64> = (0..10).map(f64::from).collect();
-        let fit = least_squares(&[0.0, 0.5], &[FREE; 2], Reach::Far, &mut |p| {
+        let fit = least_squares(&[0.0, 0.5], &[FREE; 2], Reach::Far, 5000, &mut |p| {
             Ok(xs.iter().map(|x| p[0] * (p[1] * x).exp() - 3.0 * (-0.7 * x).exp()).collect())
         });
         let found = fit.unwrap().point;
@@ -312,7 +348,7 @@ mod tests {
         let model =
             |p: &[f64]| -> Vec<f64> { (0..20).map(|x| (p[0] + 0.1 * f64::from(x)).max(p[1])).collect() };
         let wanted = model(&[0.3, 1.1]);
-        let fit = least_squares(&[1.0, 2.5], &[FREE; 2], Reach::Far, &mut |p| {
+        let fit = least_squares(&[1.0, 2.5], &[FREE; 2], Reach::Far, 5000, &mut |p| {
             Ok(model(p).iter().zip(&wanted).map(|(m, w)| m - w).collect())
         });
         let found = fit.unwrap().point;
@@ -321,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_apart_is_said() {
-        let fit = least_squares(&[1.0, 1.0, 1.0], &[FREE; 3], Reach::Far, &mut |p| {
+        let fit = least_squares(&[1.0, 1.0, 1.0], &[FREE; 3], Reach::Far, 5000, &mut |p| {
             Ok(vec![p[0] + p[1] - 5.0, 2.0 * (p[0] + p[1] - 5.0)])
         });
         let fit = fit.unwrap();
@@ -333,10 +369,10 @@ mod tests {
     #[test]
     fn a_model_that_fails_at_the_start_is_an_error_and_elsewhere_a_wall() {
         assert_eq!(
-            least_squares(&[0.0], &[FREE], Reach::Far, &mut |_| Err("no".to_owned())).unwrap_err(),
+            least_squares(&[0.0], &[FREE], Reach::Far, 5000, &mut |_| Err("no".to_owned())).unwrap_err(),
             "no"
         );
-        let walled = least_squares(&[0.0], &[FREE], Reach::Far, &mut |p| match p[0] > 0.6 {
+        let walled = least_squares(&[0.0], &[FREE], Reach::Far, 5000, &mut |p| match p[0] > 0.6 {
             true => Err("no".to_owned()),
             false => Ok(vec![p[0] - 0.55]),
         });

@@ -16,6 +16,7 @@ mod table;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use declared::{Declared, Parameter};
 use fit::{Fit, Reach};
@@ -93,9 +94,16 @@ pub struct Args {
 }
 
 /// The most searches, each of which begins where the one before ended.
-const MOST_ROUNDS: usize = 8;
-/// The full choice that is quicker than a short list's by less than this is no reason to search again.
-const ALIKE: f64 = 0.9995;
+const MOST_ROUNDS: usize = 3;
+/// A full choice whose times differ from a short list's by this part at most is no reason to search again.
+const ALIKE: f64 = 2e-3;
+
+/// The most machines that a search prices for each parameter.
+const EVALUATIONS: usize = 300;
+/// How often the line that shows how far the search is moves.
+const TICK: Duration = Duration::from_millis(120);
+/// The work of the first search at most, in messages: about ten seconds.
+const MOST_WORK: u64 = 30_000_000;
 
 /// The largest table that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
@@ -173,13 +181,20 @@ fn fitted(
         machine.network(&machine.with(parameters, &numbers, false))
     };
     let (mut best, mut lists) = (f64::INFINITY, ShortLists::default());
-    question.lengthen(&machine_at(&start)?, &mut lists)?;
+    let lengthen = |lists: &mut ShortLists, point: &[f64]| {
+        progress.set_message(format!("all ways of {} sizes", question.samples.len()));
+        question.lengthen(&machine_at(point)?, lists)
+    };
+    lengthen(&mut lists, &start)?;
     let mut fit: Option<Fit> = None;
-    // BOUND: a round begins only if the one before has found new ways, and there are at most as many as this.
-    for _ in 0..MOST_ROUNDS {
+    // BOUND: a round begins only if the one before has found other ways or times, and there are at most as many as this.
+    for round in 1..=MOST_ROUNDS {
         let begin = fit.as_ref().map_or(&start, |fit| &fit.point).clone();
-        let reach = if fit.is_none() { Reach::Far } else { Reach::Near };
-        let found = fit::least_squares(&begin, &bounds, reach, &mut |logarithms| {
+        let (reach, work) =
+            if fit.is_none() { (Reach::Far, MOST_WORK) } else { (Reach::Near, MOST_WORK / 8) };
+        let evaluations =
+            ((work / question.work(&lists).max(1)) as usize).min(EVALUATIONS * parameters.len());
+        let found = fit::least_squares(&begin, &bounds, reach, evaluations, &mut |logarithms| {
             let times = question.short(&machine_at(logarithms)?, &lists)?;
             let residuals: Vec<f64> = times
                 .iter()
@@ -192,10 +207,10 @@ fn fitted(
             progress.inc(1);
             Ok(residuals)
         })?;
-        let network = machine_at(&found.point)?;
-        let (short, full) = (question.short(&network, &lists)?, question.lengthen(&network, &mut lists)?);
+        let short = question.short(&machine_at(&found.point)?, &lists)?;
+        let full = if round < MOST_ROUNDS { lengthen(&mut lists, &found.point)? } else { short.clone() };
         fit = Some(found);
-        if short.iter().zip(&full).all(|(short, full)| *full as f64 >= *short as f64 * ALIKE) {
+        if short.iter().zip(&full).all(|(short, full)| (*full as f64 / *short as f64 - 1.0).abs() <= ALIKE) {
             break;
         }
         best = f64::INFINITY;
@@ -210,5 +225,11 @@ fn progress() -> ProgressBar {
         false => ProgressDrawTarget::hidden(),
     };
     let style = ProgressStyle::with_template("{spinner} fitting: {pos} machines priced, {msg}, {elapsed}");
-    ProgressBar::with_draw_target(None, target).with_style(style.expect("a constant template"))
+    let progress =
+        ProgressBar::with_draw_target(None, target).with_style(style.expect("a constant template"));
+    if !progress.is_hidden() {
+        // Between two machines a minute may pass: all ways of large calls are priced.
+        progress.enable_steady_tick(TICK);
+    }
+    progress
 }

@@ -4,7 +4,7 @@ mod goal;
 mod programs;
 mod published;
 pub mod quickest;
-mod side_by_side;
+pub mod side_by_side;
 mod table;
 pub mod uplinks;
 
@@ -186,11 +186,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         text += &format!("# {told}\n");
     }
     let competes = |candidate: &Programs| !args.algorithm.iter().any(|name| name == candidate.algorithm.name);
-    // Those that are priced quickly first: what they take spares others.
     let mut order: Vec<(usize, &Programs)> = candidates.iter().enumerate().collect();
-    if auto {
-        order.sort_by_key(|(_, candidate)| candidate.effort());
-    }
     let block = |candidate: &Programs, count| Block {
         count: candidate.within_reach(count) as u64,
         size: dtype.size() as u64,
@@ -228,6 +224,13 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 order.iter().copied().filter(|&(number, _)| too_many[number].is_none()).collect();
             let prices = side_by_side::each(&followed, |(_, one)| one.bytes(), |&(_, one)| price(one, None));
             followed.iter().zip(prices).for_each(|(&(number, _), priced)| found[number] = Some(priced));
+        }
+        if auto {
+            // What a library expects to be over soonest spares the others; else those first that are priced quickly.
+            order.sort_by_key(|(_, candidate)| {
+                let expected_ps = candidate.expected_ps(&machine, block(candidate, count));
+                (expected_ps.unwrap_or(u64::MAX), candidate.effort())
+            });
         }
         let mut rows: Vec<(usize, Row)> = Vec::new();
         let mut left_out = Vec::new();

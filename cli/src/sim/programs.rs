@@ -162,6 +162,30 @@ impl Programs {
         }
     }
 
+    /// Returns the smallest slice by doubling this one with which a price follows at most `most` messages; 0 for whole chunks, if there is none.
+    pub fn coarser(&self, block: Block, mut slice_bytes: u64, most: u64) -> u64 {
+        let chunk_bytes = self.divisible(block).chunk_bytes;
+        while (1..chunk_bytes).contains(&slice_bytes) && self.followed(block, slice_bytes) > most {
+            slice_bytes = slice_bytes.saturating_mul(2);
+        }
+        if slice_bytes < chunk_bytes { slice_bytes } else { 0 }
+    }
+
+    /// Returns about how many messages a price with this slice follows.
+    pub fn followed(&self, block: Block, slice_bytes: u64) -> u64 {
+        // A single ring is priced round by round, several ones message by message.
+        let is_swept = self.cycles.as_ref().is_some_and(|cycles| cycles.lanes() == 1);
+        let messages = if is_swept { self.effort() } else { self.messages };
+        let slices =
+            if slice_bytes == 0 { 1 } else { self.divisible(block).chunk_bytes.div_ceil(slice_bytes) };
+        messages.saturating_mul(slices.max(1))
+    }
+
+    /// Returns the least that the machine's library expects the call to take, if it chooses by that.
+    pub fn expected_ps(&self, machine: &Views, block: Block) -> Option<u64> {
+        tuning::expected_ps(machine.bare(), self.algorithm.name, self.divisible(block))
+    }
+
     /// Tells whether no way to carry the call can be quicker than `least_ps`.
     pub fn is_slower(&self, machine: &Views, places: &[u32], block: Block, least_ps: u64) -> bool {
         let name = self.algorithm.name;

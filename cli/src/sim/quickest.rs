@@ -29,8 +29,18 @@ pub fn quickest<'a>(
     if candidates.iter().any(|(_, candidate)| is_followed(candidate)) {
         candidates.retain(|(_, candidate)| is_followed(candidate));
     }
-    for (number, candidate) in candidates {
+    // What a library expects to be over soonest first: the others are not priced.
+    let expected_ps = |candidate: &Programs| candidate.expected_ps(machine, block(candidate));
+    let mut candidates: Vec<(usize, &Programs, Option<u64>)> = candidates
+        .into_iter()
+        .map(|(number, candidate)| (number, candidate, expected_ps(candidate)))
+        .collect();
+    candidates.sort_by_key(|(_, _, expected_ps)| expected_ps.unwrap_or(u64::MAX));
+    for (number, candidate, expected_ps) in candidates {
         let least_ps = best.as_ref().map(|(_, priced)| priced.expected_ps);
+        if least_ps.is_some_and(|least_ps| expected_ps.is_some_and(|expected_ps| expected_ps >= least_ps)) {
+            continue;
+        }
         if least_ps.is_some_and(|least_ps| candidate.is_slower(machine, places, block(candidate), least_ps)) {
             continue;
         }
