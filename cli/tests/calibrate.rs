@@ -106,8 +106,8 @@ fn sim_gives_on_the_file_what_calibrate_prints() {
         ("one.log", "--fabric dgx-h100:nodes=2 --algorithm two_shot --fit launch"),
         ("one.log", "--fabric dgx-h100:as=nccl --algorithm ring,rail_trees --fit launch"),
         ("four.log", "--fabric dgx-h100:places=4,as=nccl --fit launch"),
-        ("large.log", "--fabric dgx-a100:nodes=2 --fit launch,leaf.bw,nv12.lat"),
-        ("large.log", "--fabric oci-a100:nodes=2,as=nccl"),
+        ("large.log", "--fabric dgx-a100:nodes=2 --fit launch,leaf.bw"),
+        ("large.log", "--fabric oci-a100:nodes=2,as=nccl --fit launch"),
     ] {
         let report = answer(&format!("calibrate {} {options}", place(file)));
         std::fs::write(place("fitted.toml"), &report).unwrap();
