@@ -266,7 +266,7 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
     batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_queuing())?;
     let is_timed = batch.is_timed();
-    if !is_timed && one_pass::are_of_all_ranks(&batch.calls) && !repeats(streams) {
+    if !is_timed && one_pass::are_of_all_ranks(&batch.calls) && !parts::repeats(streams) {
         // What each rank waits for, all of them wait for.
         return queue_part(batch, streams, true);
     }
@@ -302,11 +302,6 @@ fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a stream is there twice.
-fn repeats(streams: &[Option<StreamHandle>]) -> bool {
-    streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
-}
-
 /// Queues a part of a group. `is_whole`: it is all of it; otherwise other parts, for which this one may wait, are queued after it.
 fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) -> Result<()> {
     let waits = streams.contains(&None);
@@ -316,7 +311,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) ->
     let found = |stream: &Option<StreamHandle>| stream.map(find).transpose();
     let of_call = streams.iter().map(found).collect::<Result<Vec<_>>>()?;
     let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
-    let streams = distinct(of_call.iter().flatten().cloned().collect());
+    let streams = parts::distinct(of_call.iter().flatten().cloned().collect());
     let timed = |stream: &Arc<StreamQueue>| {
         let is_its = |of: &&Option<Arc<StreamQueue>>| of.as_ref().is_some_and(|of| Arc::ptr_eq(of, stream));
         Timed::of(of_call.iter().zip(&comms).filter(|(of, _)| is_its(of)).map(|(_, comm)| comm.clone()))
@@ -324,7 +319,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>], is_whole: bool) ->
     let Some((first, others)) = streams.split_first() else {
         return Err(Error::internal("calls were queued on no stream"));
     };
-    let all = distinct(comms.clone());
+    let all = parts::distinct(comms.clone());
     all.iter().try_for_each(|comm| comm.refuse_queuing())?;
     let may_wait = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
     // Calls of several ranks show it, too.
@@ -394,15 +389,4 @@ fn queue_one(batch: Batch, stream: StreamHandle, comm: Arc<CommShared>) -> Resul
     let turns = vec![(comm.turns.take(), comm)];
     stream.push(StreamTask::Calls(Calls::new(batch, turns, Vec::new(), None, timed)));
     Ok(())
-}
-
-/// Removes duplicates and keeps the order of first occurrence.
-fn distinct<T>(all: Vec<Arc<T>>) -> Vec<Arc<T>> {
-    let mut once: Vec<Arc<T>> = Vec::new();
-    for one in all {
-        if !once.iter().any(|known| Arc::ptr_eq(known, &one)) {
-            once.push(one);
-        }
-    }
-    once
 }

@@ -11,6 +11,7 @@
 use crate::comm::group::batch::Queued;
 use crate::comm::registry::CommHandle;
 use crate::handle::{Handle, StreamKind};
+use std::sync::Arc;
 
 /// Calls and the stream of each.
 pub(super) type StreamPart = Vec<(Queued, Handle<StreamKind>)>;
@@ -40,6 +41,22 @@ pub(super) fn parts(calls: StreamPart, rank: impl Fn(CommHandle) -> Option<usize
         parts[first].push((call, stream));
     }
     parts
+}
+
+/// Tells whether a stream is there twice.
+pub(super) fn repeats(streams: &[Option<Handle<StreamKind>>]) -> bool {
+    streams.iter().enumerate().any(|(i, stream)| streams[..i].contains(stream))
+}
+
+/// Removes duplicates and keeps the order of first occurrence.
+pub(super) fn distinct<T>(all: Vec<Arc<T>>) -> Vec<Arc<T>> {
+    let mut once: Vec<Arc<T>> = Vec::new();
+    for one in all {
+        if !once.iter().any(|known| Arc::ptr_eq(known, &one)) {
+            once.push(one);
+        }
+    }
+    once
 }
 
 #[cfg(all(test, not(loom)))]

@@ -5,12 +5,13 @@
 //! these polls. What is not over then becomes the first task of its stream. Until then the streams' queues are locked, and each
 //! communicator's turn is that of its part.
 
+use super::STREAMS;
 use super::at_once::catch_up;
 use super::parts::StreamPart;
+use super::parts::distinct;
 use super::queue::{StreamQueue, Tasks};
 use super::task::{Advance, Calls, StreamTask};
 use super::turn::is_worker;
-use super::{STREAMS, distinct};
 use crate::comm::group::batch::{Batch, Queued};
 use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, Entry};

@@ -49,7 +49,7 @@ struct End {
     member: Finished,
 }
 
-/// A state, in which so many calls were admitted and so many members finished.
+/// A state, with the numbers of calls that were admitted and of members that had finished.
 #[derive(Clone)]
 struct Saved {
     world: Arc<World>,

@@ -8,8 +8,8 @@ use crate::types::Rank;
 
 const LARGE: u64 = 1 << 30;
 
-/// Makes transfers from rank 0 to 1 one after the other while one from rank 2 to 3 is under way. Each is of so many bytes and entered at
-/// a time. Returns the receiver's exits, and how many entries were late.
+/// Makes transfers from rank 0 to 1 one after the other while one from rank 2 to 3 is under way. Each has a number of bytes and a
+/// time at which it is entered. Returns the receiver's exits, and how many entries were late.
 fn exits_in_turn(transfers: &[(u64, u64)]) -> (Vec<u64>, u64) {
     let participants = participants("dgx-h100", 4, 0);
     let pass = |participant: &Participant, post: Post, at_ps: u64| {
