@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The most members that may have finished since a late call began.
 const MOST_AGAIN: usize = 64;
 /// The most messages that calls under way may have.
-const MOST_MESSAGES: u64 = 1 << 12;
+const MOST_MESSAGES: u64 = 128;
 /// A state is saved after each of these numbers of members that finish, and as many states are kept as reach back [`MOST_AGAIN`].
 const SAVED_AFTER: usize = 16;
 const SAVED: usize = MOST_AGAIN / SAVED_AFTER + 2;
@@ -40,6 +40,8 @@ pub(super) struct Known {
     finished: Vec<End>,
     /// Earlier states, the latest last.
     saved: VecDeque<Saved>,
+    /// What came before `calls` and `finished`, in a world that is handled again: the number of each. Otherwise 0.
+    earlier: [usize; 2],
 }
 
 /// A member that is finished, and the time of the event that told so.
@@ -50,9 +52,8 @@ struct End {
 }
 
 /// A state, with the numbers of calls that were admitted and of members that had finished.
-#[derive(Clone)]
 struct Saved {
-    world: Arc<World>,
+    world: World,
     calls: usize,
     finished: usize,
 }
@@ -73,29 +74,49 @@ impl Known {
     pub fn advance(&mut self, until_ps: u64) -> Result<Option<Finished>> {
         let Some(member) = self.world.advance(until_ps)? else { return Ok(None) };
         self.finished.push(End { at_ps: self.world.boundary_ps(), member });
-        if self.finished.len().is_multiple_of(SAVED_AFTER) && self.world.messages_under_way() <= MOST_MESSAGES
-        {
-            if self.saved.len() == SAVED {
-                self.saved.pop_front();
-            }
-            let world = Arc::new(self.world.clone());
-            self.saved.push_back(Saved { world, calls: self.calls.len(), finished: self.finished.len() });
+        let [calls, finished] = self.lengths();
+        if finished.is_multiple_of(SAVED_AFTER) && self.world.messages_under_way() <= MOST_MESSAGES {
+            self.save(Saved { world: self.world.clone(), calls, finished });
         }
         Ok(Some(member))
     }
 
+    /// Returns the numbers of calls that were admitted and of members that have finished.
+    fn lengths(&self) -> [usize; 2] {
+        [self.earlier[0] + self.calls.len(), self.earlier[1] + self.finished.len()]
+    }
+
+    fn save(&mut self, saved: Saved) {
+        if self.saved.len() == SAVED {
+            self.saved.pop_front();
+        }
+        self.saved.push_back(saved);
+    }
+
     /// Returns the latest saved state of which nothing is later than a time.
     fn before(&self, at_ps: u64) -> Option<Known> {
-        let last = self.saved.iter().rposition(|saved| saved.world.boundary_ps() <= at_ps)?;
-        let Saved { world, calls, finished } = self.saved[last].clone();
+        let saved = self.saved.iter().rfind(|saved| saved.world.boundary_ps() <= at_ps)?;
         Some(Known {
-            world: World::clone(&world),
+            world: saved.world.clone(),
             epoch: self.epoch,
             read: self.read,
-            calls: self.calls[..calls].to_vec(),
-            finished: self.finished[..finished].to_vec(),
-            saved: self.saved.range(..=last).cloned().collect(),
+            calls: Vec::new(),
+            finished: Vec::new(),
+            saved: VecDeque::new(),
+            earlier: [saved.calls, saved.finished],
         })
+    }
+
+    /// Takes the place of what was handled since a state from which all was handled again.
+    fn replace_end(&mut self, past: Known) {
+        let [calls, finished] = past.earlier;
+        self.world = past.world;
+        self.calls.truncate(calls);
+        self.calls.extend(past.calls);
+        self.finished.truncate(finished);
+        self.finished.extend(past.finished);
+        self.saved.retain(|saved| saved.finished <= finished);
+        past.saved.into_iter().for_each(|saved| self.save(saved));
     }
 }
 
@@ -109,36 +130,50 @@ impl Runner {
             calls: Vec::new(),
             finished: Vec::new(),
             saved: VecDeque::new(),
+            earlier: [0; 2],
         }
     }
 
     /// Catches up with the calls that other processes have admitted and handled.
     pub(super) fn catch_up(&mut self, journal: &Journal<'_>) -> Result<Known> {
         let is_of_now = |known: &Known| known.epoch == journal.epoch() && journal.len() > 0;
-        if let Some(known) = self.known.take().filter(is_of_now)
-            && let Some(known) = self.read_on(journal, known)?
-        {
-            return Ok(known);
-        }
-        let beginning = self.beginning(journal);
-        let known = self.read_on(journal, beginning)?;
-        known.ok_or_else(|| Error::internal("a call of the log is before its beginning"))
-    }
-
-    /// Admits what the log has more, and handles what was handled. `None`: a call began before what this world has handled.
-    fn read_on(&mut self, journal: &Journal<'_>, mut known: Known) -> Result<Option<Known>> {
+        let known = self.known.take().filter(is_of_now);
+        let mut known = known.unwrap_or_else(|| self.beginning(journal));
+        let mut new = Vec::new();
         while known.read < journal.len() {
             let (logged, next) = journal.read(known.read)?;
-            if self.begins_ps(&logged)? < known.world.boundary_ps() {
-                return Ok(None);
-            }
-            self.admit(&mut known, Arc::new(logged))?;
+            new.push(Arc::new(logged));
             known.read = next;
+        }
+        let first_ps = self.first_ps(new.iter().map(Arc::as_ref))?;
+        if first_ps < known.world.boundary_ps() {
+            let mut past = self.with_again(journal, &known, &new, first_ps)?;
+            while past.advance(journal.handled_ps())?.is_some() {}
+            known.replace_end(past);
+            return Ok(known);
+        }
+        for logged in new {
+            self.admit(&mut known, logged)?;
         }
         // Even where this world has been there already: calls that were admitted since may have begun before that.
         // BOUND: one turn per member that finishes by that time. The process that handled that time has reported them.
         while known.advance(journal.handled_ps())?.is_some() {}
-        Ok(Some(known))
+        Ok(known)
+    }
+
+    /// Returns the latest state of which nothing is later than a time, with the calls that were admitted since and new ones.
+    fn with_again(
+        &mut self,
+        journal: &Journal<'_>,
+        known: &Known,
+        new: &[Arc<Logged>],
+        first_ps: u64,
+    ) -> Result<Known> {
+        let mut past = known.before(first_ps).unwrap_or_else(|| self.beginning(journal));
+        for logged in known.calls[past.earlier[0]..].iter().chain(new) {
+            self.admit(&mut past, logged.clone())?;
+        }
+        Ok(past)
     }
 
     /// Admits new calls: all when they began if that changes no exit that was told, otherwise each of which that holds.
@@ -176,12 +211,11 @@ impl Runner {
         admitted: &mut Admitted,
         calls: &[Logged],
     ) -> Result<bool> {
-        let begun = calls.iter().map(|logged| self.begins_ps(logged)).collect::<Result<Vec<u64>>>()?;
-        let first_ps = begun.into_iter().min().unwrap_or(u64::MAX);
+        let first_ps = self.first_ps(calls.iter())?;
         if first_ps < admitted.known.world.boundary_ps() {
             let past = self.admit_in_the_past(journal, &admitted.known, calls, first_ps)?;
-            let Some((known, finished)) = past else { return Ok(false) };
-            admitted.known = known;
+            let Some((past, finished)) = past else { return Ok(false) };
+            admitted.known.replace_end(past);
             admitted.finished.extend(finished);
         } else {
             for logged in calls {
@@ -192,8 +226,8 @@ impl Runner {
         Ok(true)
     }
 
-    /// Handles what was handled since `first_ps` once more, with new calls among it. Returns the world, and the members of new calls
-    /// that are finished in it; `None` if another exit than one that was told comes out, or that is too much work.
+    /// Handles what was handled since `first_ps` once more, with new calls among it. Returns the end of the world, and the members of
+    /// new calls that are finished in it; `None` if another exit than one that was told comes out, or that is too much work.
     fn admit_in_the_past(
         &mut self,
         journal: &Journal<'_>,
@@ -205,12 +239,9 @@ impl Runner {
         if known.finished.len() - earlier > MOST_AGAIN || known.world.messages_under_way() > MOST_MESSAGES {
             return Ok(None);
         }
-        let mut past = known.before(first_ps).unwrap_or_else(|| self.beginning(journal));
         let new: Vec<Arc<Logged>> = new.iter().cloned().map(Arc::new).collect();
-        for logged in known.calls[past.calls.len()..].iter().chain(&new) {
-            self.admit(&mut past, logged.clone())?;
-        }
-        let mut told = known.finished[past.finished.len()..].iter();
+        let mut past = self.with_again(journal, known, &new, first_ps)?;
+        let mut told = known.finished[past.earlier[1]..].iter();
         let mut finished = Vec::new();
         // BOUND: one turn per member that finishes by that time.
         while let Some(now) = past.advance(journal.handled_ps())? {
@@ -223,10 +254,14 @@ impl Runner {
         Ok(told.next().is_none().then_some((past, finished)))
     }
 
-    /// Returns the time at which the first member of a call begins.
-    fn begins_ps(&self, logged: &Logged) -> Result<u64> {
-        let (_, entries) = self.ends(&spec_of(logged)?, &logged.members);
-        Ok(entries.into_iter().min().unwrap_or(u64::MAX))
+    /// Returns the time at which the first member of these calls begins.
+    fn first_ps<'a>(&self, calls: impl Iterator<Item = &'a Logged>) -> Result<u64> {
+        let mut first_ps = u64::MAX;
+        for logged in calls {
+            let (_, entries) = self.ends(&spec_of(logged)?, &logged.members);
+            first_ps = entries.into_iter().fold(first_ps, u64::min);
+        }
+        Ok(first_ps)
     }
 
     fn admit(&mut self, known: &mut Known, logged: Arc<Logged>) -> Result<()> {
