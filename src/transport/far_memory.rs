@@ -219,7 +219,7 @@ impl FarRanks {
 
     /// Sends what was asked for. Tells whether that was anything.
     pub(super) fn send_replies(&self) -> bool {
-        // Who has put something in looks itself.
+        // A thread that adds a reply sends the replies itself afterwards, so a stale `false` loses none.
         if !self.memory.has_replies.load(Ordering::Relaxed) {
             return false;
         }

@@ -163,7 +163,7 @@ impl Participant {
         let is_here =
             |tid: u32| known.get(&tid).is_some_and(|thread| thread.is_of(self.process_ranks.number));
         let thread = known.get(&tid);
-        // Who looks does so in a wait, or before one.
+        // The calling thread looks during its wait, or just before it.
         let waits = tid == process::tid() || thread.is_some_and(|thread| thread.note.waits().is_some());
         let is_in_call = || its.iter().any(|line| line.now() == INSIDE);
         if waits && (is_in_call() || thread.is_some_and(KnownThread::is_on_errand)) {

@@ -274,7 +274,8 @@ impl Runner {
     }
 }
 
-fn spec_of(logged: &Logged) -> Result<CallSpec> {
+/// Returns the call of an entry of the log.
+pub(super) fn spec_of(logged: &Logged) -> Result<CallSpec> {
     CallSpec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))
 }
 

@@ -2,7 +2,7 @@
 
 use super::WINDOW_PS;
 use super::clock_segment::{ABANDONED, FREE, POSTED, SERVED};
-use super::known::{Admitted, Known};
+use super::known::{Admitted, Known, spec_of};
 use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::participant::Programs;
 use super::spec::{CallSpec, Post, What, pause_plans, transfer_plans};
@@ -216,8 +216,7 @@ impl Runner {
             finished.next().map_or_else(|| known.advance(horizon_ps), |f| Ok(Some(f)))?
         {
             let call = &known.calls[finished.call as usize];
-            let spec =
-                CallSpec::read(call.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
+            let spec = spec_of(call)?;
             let Some(member) = spec.finishes(finished.member as usize) else { continue };
             let member = call.members[member];
             if let Some(exit_ps) = done(journal, &member, finished.exit_ps) {

@@ -32,7 +32,7 @@ impl Endpoint {
         let mut entries = [const { MaybeUninit::<CqEntry>::uninit() }; BATCH];
         let cq = self.objects.cq;
         let mut has_come = false;
-        // Nobody is woken for what is left in the queue: where a thread may sleep, all that it holds is taken out.
+        // Completions that stay in the queue wake no sleeping thread, so a thread that may sleep takes all of them out first.
         let batches = if self.is_slept_on() { COMPLETIONS / BATCH } else { BATCH };
         // BOUND: what has come; a caller that has to go on is not held up by a flood for longer than these.
         for _ in 0..batches {
