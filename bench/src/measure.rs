@@ -54,7 +54,7 @@ pub struct Bench<'a> {
     machine: Option<Machine>,
     /// Bytes of a buffer.
     max_bytes: usize,
-    /// Calls so far that took the next part of the buffers.
+    /// Calls so far that took the next part of the buffers; of the case, if the options say how many it has.
     walked: usize,
 }
 
@@ -226,6 +226,12 @@ impl<'a> Bench<'a> {
             unsafe { self.comm.call(&self.call(setting, 0)) }?;
         }
         if let Some(iters) = self.options.iters {
+            if self.options.walk {
+                self.walked = 0;
+                // The ranks get the pages of the parts that are timed, their own and each other's; then they begin at the first again.
+                self.batch(setting, input, iters)?;
+                self.walked = 0;
+            }
             return Ok(self.batch(setting, input, iters)? / iters);
         }
         // The calls that are made to find a batch's size warm up what is measured.
