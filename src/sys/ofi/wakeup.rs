@@ -44,7 +44,7 @@ fn open_queue(domain: *mut Domain, completions: usize, wait: c_int, made: &mut *
 }
 
 /// Returns the descriptor of a queue; `None`: it has none.
-fn descriptor_of(cq: *mut Cq) -> Option<RawFd> {
+pub(super) fn descriptor_of(cq: *mut Cq) -> Option<RawFd> {
     let mut fd: c_int = -1;
     // SAFETY: a live queue, and a place for a descriptor.
     let result = unsafe { ((*(*cq).fid.ops).control)(&raw mut (*cq).fid, FI_GETWAIT, (&raw mut fd).cast()) };
