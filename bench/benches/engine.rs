@@ -32,6 +32,7 @@ fn switch(places: u32) -> Network {
         rate: 48_500_000_000,
         line_rate: 50_000_000_000,
         lane_rate: 0,
+        lane_piece: 0,
         latency_ps: 700_000,
         post_ps: 100_000,
         gap_ps: 20_000,

@@ -1,6 +1,6 @@
 //! A machine's file with the arguments of its name put in, as text that declares the same machine without them.
 
-use penny::sim::topology::{MachineSpec, Network};
+use penny::sim::topology::{MachineSpec, Network, of_library};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Value};
 
 const SHAPES: [&str; 9] = ["switch", "nodes", "cluster", "ring", "line", "mesh", "torus", "axes", "edges"];
@@ -45,7 +45,7 @@ pub fn read(spec: &str) -> Result<(String, DocumentMut, Network), String> {
 /// Keeps the protocols of no library and those of one, which then are of no library.
 fn select(protocols: &mut ArrayOfTables, library: &str) {
     let of = |table: &toml_edit::Table| table.get("as").and_then(Item::as_str).map(str::to_owned);
-    protocols.retain(|table| of(table).is_none_or(|name| name == library));
+    protocols.retain(|table| of(table).is_none_or(|names| of_library(&names, library)));
     for table in protocols.iter_mut() {
         table.remove("as");
     }
@@ -68,6 +68,7 @@ mod tests {
     fn the_text_declares_what_the_name_with_its_arguments_does() {
         for spec in [
             "dgx-h100:nodes=2,as=nccl",
+            "dgx-h100:nodes=2,as=nccl-2.26",
             "dgx-a100:nodes=2,slice=64KiB",
             "dgx-h100:nodes=2,placement=[0,8,1,9]",
             "tpu-v5e:shape=4x8,direct=powers_of_two",

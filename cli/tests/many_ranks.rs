@@ -23,7 +23,7 @@ fn rows(arguments: &str) -> Vec<(String, String, u64)> {
 fn auto_is_the_first_of_the_quickest_of_all() {
     for (machine, sizes) in [
         ("dgx-h100:nodes=4", "-b 8 -e 64M -f 64"),
-        ("dgx-h100:nodes=3,as=nccl", "-b 1K -e 16M -f 128"),
+        ("dgx-h100:nodes=3,as=nccl", "-b 1K -e 1M -f 32"),
         ("t3000", "-b 8 -e 16M -f 128"),
         // With this number of ranks, programs are written rank by rank, and a price ends at the time of the best one so far.
         ("dgx-h100:nodes=33", "-b 1K"),

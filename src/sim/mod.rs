@@ -35,8 +35,8 @@ use crate::types::{Collective, DataType, Rank};
 pub mod topology {
     pub use crate::topology::{
         CarriedCall, Class, Cluster, DeviceSpec, Distance, MachineSpec, MailboxSpec, Network, Port, PortId,
-        Protocol, Routes, Slicing, TierLoad, Wiring, faults, loads, matrix, open, parse, presets, text_of,
-        units,
+        Protocol, Routes, Slicing, TierLoad, Wiring, faults, loads, matrix, of_library, open, parse, presets,
+        text_of, units,
     };
 }
 

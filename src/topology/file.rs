@@ -238,6 +238,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         mtu: size("mtu")?,
         header: size("hdr")?,
         lane_rate: 0,
+        lane_piece: 0,
         store_and_forward: section.get("store_and_forward").map_or(Ok(false), |f| f.flag())?,
         credits: section.get("credits").map_or(Ok(0), |f| f.count(u32::MAX))?,
         mover: None,

@@ -26,6 +26,9 @@ impl Parts {
         self.number(class.credits.into());
         if class.lane_rate > 0 {
             self.number(class.lane_rate);
+            if class.lane_piece > 0 {
+                [u64::MAX - 1, class.lane_piece].into_iter().for_each(|n| self.number(n));
+            }
         }
         if class.least_hold_ps > 0 {
             // The first number keeps it apart from the rate of lanes.

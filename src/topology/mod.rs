@@ -38,7 +38,7 @@ pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
 pub use mover::{EthernetCore, Handover, MoverSpec, SignalMode, Termination};
-pub use protocol::{CarriedCall, Protocol};
+pub use protocol::{CarriedCall, Protocol, of_library};
 pub use rings::Wiring;
 pub use spec::{MachineSpec, open, text_of};
 pub mod orders;
@@ -74,6 +74,8 @@ pub struct Class {
     pub header: u64,
     /// Bytes a second that a rank feeds into a lane to another rank, if the way begins at such a port; 0: what the port carries.
     pub lane_rate: u64,
+    /// Bytes of a lane's message after which its receiver can hand it on, while what follows is still fed; 0: all of them.
+    pub lane_piece: u64,
     /// The whole message is taken in before its first byte leaves.
     pub store_and_forward: bool,
     /// Messages that one connection may have under way; 0: any number.
@@ -184,6 +186,11 @@ impl Class {
     /// Returns the time for which a message of `bytes` bytes takes its lane; 0 where lanes take what the port carries.
     pub fn feed_ps(&self, bytes: u64) -> u64 {
         if self.lane_rate == 0 { 0 } else { ps_at(bytes, self.lane_rate) }
+    }
+
+    /// Returns the part of [`feed_ps`](Self::feed_ps) after which the receiver can hand the message on.
+    pub fn piece_ps(&self, bytes: u64) -> u64 {
+        self.feed_ps(if self.lane_piece == 0 { bytes } else { bytes.min(self.lane_piece) })
     }
 
     fn wire_ps(&self, bytes: u64) -> u64 {

@@ -5,7 +5,7 @@
 //!
 //! [[protocol]]
 //! name = "ll"                 # must be there
-//! as = "nccl"                 # only on dgx-h100:as=nccl; left out: always
+//! as = "nccl, nccl-2.26"      # only on dgx-h100:as=nccl and dgx-h100:as=nccl-2.26; left out: always
 //! algorithms = "ring, tree"   # what it carries; left out: all
 //! collectives = "all_reduce"  # of which collectives; left out: all
 //! nodes = "2.."               # of ranks on this number of nodes: 1, 2, 2.., 2..4; left out: any number
@@ -18,6 +18,7 @@
 //! gap.nic = "1us"             # port time of each message beside its bytes, in place of the class's gap
 //! hold.nic = "11us"           # port time of each message at least, its bytes included
 //! lane.nv18 = "20GB/s"        # what a rank feeds into a lane to another rank, if its way begins at such a port
+//! piece.nv18 = "1920B"        # of a lane's message, what is fed before its receiver hands it on; left out: all of it
 //! channels = 24               # the most channels of a call: it has one for each channel_bytes of its vector, at least one, and
 //! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
 //! part = { 4KiB = 0.9 }       # what is left of the bandwidth from this size on, beside eff
@@ -120,6 +121,7 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
             "gap",
             "hold",
             "lane",
+            "piece",
             "channels",
             "channel_bytes",
             "channel_bytes_per_rank",
@@ -134,8 +136,8 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
             "expects_part",
         ])?;
         let rows = protocol(section, classes)?;
-        let library = section.get("as").map(|field| field.text()).transpose()?;
-        if library.is_some() && library != selected {
+        let libraries = section.get("as").map(|field| field.text()).transpose()?;
+        if libraries.is_some_and(|names| !selected.is_some_and(|selected| of_library(names, selected))) {
             continue;
         }
         selected_sections += 1;
@@ -154,9 +156,20 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
 /// Returns the libraries that the protocols name, in their order.
 pub(super) fn libraries<'a>(sections: &[Section<'a>]) -> Result<Vec<&'a str>> {
     let named = sections.iter().filter_map(|section| section.get("as"));
-    let mut libraries = named.map(|field| field.text()).collect::<Result<Vec<_>>>()?;
-    libraries.dedup();
+    let mut libraries = Vec::new();
+    for field in named {
+        for library in field.text()?.split(',').map(str::trim) {
+            if !libraries.contains(&library) {
+                libraries.push(library);
+            }
+        }
+    }
     Ok(libraries)
+}
+
+/// Tells whether a library is one of those that `as` names.
+pub fn of_library(names: &str, library: &str) -> bool {
+    names.split(',').any(|name| name.trim() == library)
 }
 
 /// A section's protocol, once for each range of sizes in which it is the same.
@@ -199,6 +212,14 @@ fn protocol(section: &Section, classes: &[Class]) -> Result<Vec<Protocol>> {
         class.lane_rate = field.read(units::bandwidth)?;
         match class.lane_rate {
             0 => Err(field.error("nothing passes at 0 bytes a second; write more")),
+            _ => Ok(()),
+        }
+    })?;
+    per_class(section, "piece", &mut classes, |field, class| {
+        class.lane_piece = field.read(units::size)?;
+        match (class.lane_piece, class.lane_rate) {
+            (0, _) => Err(field.error("nothing is handed on after 0 bytes; write more")),
+            (_, 0) => Err(field.error(format_args!("is of lanes; give {} a lane, too", class.name))),
             _ => Ok(()),
         }
     })?;

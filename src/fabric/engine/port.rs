@@ -63,7 +63,7 @@ impl MessageCost {
 pub struct LaneFeed {
     /// The time for which the lane is taken.
     feed_ps: u64,
-    /// The part of it before the message's head is at the port, whose last byte then leaves as the last byte is fed.
+    /// The part of it before the message's head is at the port, whose last byte then leaves as the last byte, or that of its first piece, is fed.
     late_ps: u64,
 }
 
@@ -75,7 +75,8 @@ impl LaneFeed {
         }
         let of = |class: &Class, bytes| {
             let feed_ps = class.feed_ps(bytes);
-            LaneFeed { feed_ps, late_ps: feed_ps.saturating_sub(class.serialisation_ps(bytes)) }
+            let late_ps = class.piece_ps(bytes).saturating_sub(class.serialisation_ps(bytes));
+            LaneFeed { feed_ps, late_ps }
         };
         classes.iter().flat_map(|class| sizes.iter().map(move |&bytes| of(class, bytes))).collect()
     }

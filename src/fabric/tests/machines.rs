@@ -62,6 +62,7 @@ pub fn plain() -> Class {
         mtu: 0,
         header: 0,
         lane_rate: 0,
+        lane_piece: 0,
         store_and_forward: false,
         credits: 0,
         mover: None,
@@ -75,10 +76,11 @@ pub fn any_class() -> impl Strategy<Value = Class> {
     let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
     let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
     let lane = prop::sample::select(vec![0u64, 0, 700_000_000, 2_000_000_000]);
+    let piece = prop::sample::select(vec![0u64, 0, 3, 30]);
     let hold = prop::sample::select(vec![0u64, 0, 1500, 60_000]);
     // Half of the classes have no limit of messages under way.
     let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
-    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, (lane, hold)).prop_map(
+    (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), credits, (lane, piece, hold)).prop_map(
         |(
             rate,
             latency_ps,
@@ -88,7 +90,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
             header,
             store_and_forward,
             credits,
-            (lane_rate, least_hold_ps),
+            (lane_rate, lane_piece, least_hold_ps),
         )| Class {
             line_rate: rate,
             name: "any".into(),
@@ -100,6 +102,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
             mtu,
             header,
             lane_rate,
+            lane_piece,
             store_and_forward,
             credits,
             mover: None,

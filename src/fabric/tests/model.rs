@@ -123,6 +123,30 @@ fn a_lane_is_fed_at_its_own_rate_and_leaves_the_port_to_others() {
 }
 
 #[test]
+fn a_lanes_message_is_handed_on_after_a_piece_and_takes_the_lane_for_all_of_it() {
+    // A lane takes 400 ns for 100 bytes, and 40 ns for a piece of them; the port sends 100 bytes in 100 ns.
+    let class = |lane_piece, rate| Class {
+        lane_rate: 250_000_000,
+        lane_piece,
+        rate,
+        latency_ps: 7,
+        post_ps: 20,
+        ..plain()
+    };
+    let machine = |lane_piece, rate| machine(Wiring::Switch, 3, vec![class(lane_piece, rate)]);
+    let hop = |machine: &Network| outcome(machine, &messages(2, 1, &[(0, 1, 0)]), 100, 0).exit_ps[1];
+    let quick = u64::MAX;
+    assert_eq!(hop(&machine(0, quick)) - hop(&machine(10, quick)), 360_000);
+    assert_eq!(hop(&machine(100, quick)), hop(&machine(0, quick)));
+    assert_eq!(hop(&machine(1000, quick)), hop(&machine(0, quick)));
+    // The port's own time counts where it is the longer one.
+    assert_eq!(hop(&machine(0, 1_000_000_000)) - hop(&machine(10, 1_000_000_000)), 300_000);
+    // Of two messages, the second finds the lane taken until the first is fed.
+    let in_turn = messages(2, 2, &[(0, 1, 0), (0, 1, 1)]);
+    assert_eq!(outcome(&machine(10, quick), &in_turn, 200, 0).exit_ps[0], 20 + 400_000 + 40_000);
+}
+
+#[test]
 fn a_message_takes_its_port_for_a_least_time_in_which_its_bytes_pass() {
     // The port sends 100 bytes in 100 ns and 900 in 900 ns, but each message takes it for 300 ns.
     let class = Class { latency_ps: 7, least_hold_ps: 300_000, ..plain() };

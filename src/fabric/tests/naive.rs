@@ -238,11 +238,15 @@ impl Naive<'_> {
         *under_way += 1;
         let class = self.network.class(message.ports[0]);
         let (feed, wire) = (class.feed_ps(message.bytes), class.serialisation_ps(message.bytes));
+        let piece = match class.lane_piece {
+            0 => feed,
+            most => class.feed_ps(message.bytes.min(most)),
+        };
         let fed = self.fed.entry(connection).or_insert(0);
         let begin = now.max(*fed);
         *fed = begin + feed;
-        // The port sends the last byte no sooner than the lane has it.
-        let head = begin + feed.saturating_sub(wire) + class.post_ps;
+        // The port sends the last byte no sooner than the lane has it, or the first piece, if receivers hand it on by pieces.
+        let head = begin + piece.saturating_sub(wire) + class.post_ps;
         self.pending.push((head, message.order, What::Head(message)));
     }
 

@@ -210,8 +210,7 @@ fn an_override_changes_the_ports_it_names() {
     assert_eq!((of("g1.tx").rate, of("g1.tx").latency_ps), (500_000_000, 1_000_000));
     assert_eq!((of("g1.rx").rate, of("g1.rx").latency_ps), (500_000_000, 3_000_000));
     assert_eq!(of("g1.rx").name, "wire, override 1, override 2");
-    let matrix = matrix(&n);
-    assert!(matrix.lines().nth(1).is_some_and(|row| row.contains("WIRE")), "{matrix}");
+    assert!(matrix(&n).lines().nth(1).is_some_and(|row| row.contains("WIRE")), "{}", matrix(&n));
 }
 
 #[test]
@@ -221,6 +220,7 @@ fn a_class_says_all_that_it_was_told() {
     let class = Class {
         in_switch: None,
         lane_rate: 0,
+        lane_piece: 0,
         name: "w".into(),
         rate: 6_250_000_000,
         line_rate: 12_500_000_000,

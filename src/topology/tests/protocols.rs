@@ -2,7 +2,8 @@
 
 use super::{read, wired, wrong};
 use crate::algorithms;
-use crate::topology::{CarriedCall, Network, open};
+use crate::error::Error;
+use crate::topology::{CarriedCall, Network, open, parse};
 use crate::types::Collective;
 
 const SHAPE: &str = "[switch]\nplaces = 4\nport = \"wire\"\n";
@@ -52,7 +53,7 @@ fn a_protocol_of_a_library_counts_where_that_is_asked_for() {
         why.starts_with("dgx-h100: the argument as: there is no [[protocol]] with as = \"rccl\""),
         "{why}"
     );
-    assert!(why.ends_with("known here: nccl"), "{why}");
+    assert!(why.ends_with("known here: nccl, nccl-2.26"), "{why}");
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn what_is_wrong_in_a_protocol_is_said_with_its_line_and_the_remedy() {
         ("name = \"ll\"\nbase = \"1\"\n", "base: `1` has no unit; write it like 700ns"),
         (
             "name = \"ll\"\nlat = \"1us\"\n",
-            "has no key `lat`; it has name, as, algorithms, collectives, nodes, sizes, base, eff, cap, step, gap, hold, lane, channels",
+            "has no key `lat`; it has name, as, algorithms, collectives, nodes, sizes, base, eff, cap, step, gap, hold, lane, piece, channels",
         ),
         ("name = \"ll\"\nstep = \"1us\"\n", "is not a table"),
         (
@@ -173,6 +174,35 @@ fn a_protocol_may_have_a_least_port_time_of_messages() {
         wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\nhold.wire = \"1us\"\n"))
     );
     assert!(wrong(&fair).contains("hold, which is for whole messages; leave one of them out"));
+}
+
+#[test]
+fn a_protocol_may_hand_on_pieces_of_a_lanes_messages() {
+    let of = |lines: &str| read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
+    let lane = "lane.wire = \"1GB/s\"\n";
+    let network = of(&format!("{lane}piece.wire = \"100B\"\n"));
+    let class = network.views()[1].class(0).clone();
+    assert_eq!([50, 100, 4000].map(|bytes| class.piece_ps(bytes)), [50_000, 100_000, 100_000]);
+    assert_eq!(class.feed_ps(4000), 4_000_000);
+    assert_eq!(of(lane).views()[1].class(0).piece_ps(4000), 4_000_000);
+    assert_ne!(network.hash(), of(lane).hash());
+    let wrong = |lines: &str| wrong(&with(&format!("name = \"p\"\n{lines}")));
+    assert!(wrong("piece.wire = \"1KiB\"\n").contains("is of lanes; give wire a lane, too"));
+    assert!(wrong("lane.wire = \"1GB/s\"\npiece.wire = \"0B\"\n").contains("after 0 bytes; write more"));
+}
+
+#[test]
+fn a_protocol_of_several_libraries_is_there_for_each() {
+    let text = wired(&format!(
+        "{SHAPE}[[protocol]]\nname = \"both\"\nas = \"a, b\"\n[[protocol]]\nname = \"first\"\nas = \"a\"\n"
+    ));
+    let names = |library: &str| {
+        let network = parse("m.toml", &text, &[("as".into(), library.into())])?;
+        Ok::<_, Error>(network.protocols.iter().map(|p| p.name.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(names("a").unwrap(), ["both", "first"]);
+    assert_eq!(names("b").unwrap(), ["both"]);
+    assert!(names("c").is_err_and(|why| why.message.ends_with("known here: a, b")));
 }
 
 #[test]
