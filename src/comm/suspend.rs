@@ -82,7 +82,7 @@ impl CommCore {
         let t = self.transport.clone();
         let there = match self.shared.given_back.load(Ordering::Relaxed) {
             0 => Ok(()),
-            _ => t.control().reserve_staging(t.rank()),
+            _ => t.control().reserve_staging(t.rank()..t.rank() + 1),
         };
         let resumed = self.agree(&Ask::Resume, there).map(drop);
         if resumed.is_err() {

@@ -68,30 +68,32 @@ pub fn enter(
         let blocks = if job.collective == Collective::Scatter { t.nranks() as usize } else { 1 };
         !scope.seq.is_multiple_of((t.calls_ahead(blocks * job.count * job.size) / 2).max(1))
     };
-    peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
+    let mutual = job.collective.everybody();
+    peers.await_place(if has_payload { job.input.bytes() } else { 0 }, mutual, t, scope)?;
     if lends {
         t.arrive_lending(scope, &job.offer, job.input, |rank| read_by(rank, job));
         return Ok(());
     }
     if has_payload {
-        let (payload, bytes) = (t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input.bytes());
+        let bytes = job.input.bytes();
+        let payload = t.payload_of(t.rank(), scope.seq, bytes, mutual);
         match bytes < hints::LEAST_AROUND {
             true => hints::copy_over(payload, job.input, bytes),
             false => {
-                let lately = t.read_lately(payload, scope.seq, peers.done);
-                pack([payload, lately], t.rank(), job, &mut peers.pace);
+                let lately = t.read_lately(payload, scope.seq, peers.done, mutual);
+                pack([payload, lately], t, job, &mut peers.pace);
             }
         }
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes(), |rank| !read_by(rank, job).is_empty());
     let bytes = job.input.bytes();
-    if has_payload && job.collective.everybody() && DEMOTED.contains(&bytes) && hints::limits().demotes {
-        hints::demote(t.payload_of(t.rank(), scope.seq, bytes));
+    if has_payload && mutual && DEMOTED.contains(&bytes) && hints::limits().demotes {
+        hints::demote(t.payload_of(t.rank(), scope.seq, bytes, mutual));
     }
     if packed {
         let leaves = bytes >= hints::LEAST_AROUND && peers.pace.leaves_lines(bytes);
-        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { bytes });
+        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { bytes }, mutual);
     }
     Ok(())
 }
@@ -118,12 +120,23 @@ fn read_by(rank: Rank, job: &PreparedCall<'_>) -> Range<usize> {
 /// Bytes of a block from which on it is worth a second copy to leave the rank's own block out.
 const OWN_BLOCK: usize = 1 << 10;
 
+/// Tells whether the payload is the other rank's block alone: where two ranks write what they have read, both use the same lines.
+#[inline]
+fn is_block_alone(t: &Transport, job: &PreparedCall<'_>) -> bool {
+    t.swaps()
+        && matches!(job.collective, Collective::AlltoAll | Collective::ReduceScatter)
+        && job.count * job.size >= OWN_BLOCK
+        && input_bytes(job, t.nranks()) >= hints::LEAST_AROUND
+}
+
 /// Copies the input to the payload, without the rank's own block where no other rank reads that. `lately`: a payload that all have read.
-fn pack([payload, lately]: [Payload<'_>; 2], me: Rank, job: &PreparedCall<'_>, pace: &mut Pace) {
-    let (block, bytes) = (job.count * job.size, job.input.bytes());
+fn pack([payload, lately]: [Payload<'_>; 2], t: &Transport, job: &PreparedCall<'_>, pace: &mut Pace) {
+    let (me, block, bytes) = (t.rank(), job.count * job.size, job.input.bytes());
+    let alone = is_block_alone(t, job);
     let mut copy = |at: usize, part: usize| {
-        let (to, from) = (payload.part(at, part), job.input.part(at, part));
-        match pace.non_temporal(lately.part(at, part)) {
+        let place = if alone { 0 } else { at };
+        let (to, from) = (payload.part(place, part), job.input.part(at, part));
+        match pace.non_temporal(lately.part(place, part)) {
             true => kernels::copy(to, from, true),
             false => hints::copy_over(to, from, bytes),
         }
@@ -135,8 +148,13 @@ fn pack([payload, lately]: [Payload<'_>; 2], me: Rank, job: &PreparedCall<'_>, p
         return copy(0, bytes);
     }
     let own = (me as usize * block).min(bytes)..((me as usize + 1) * block).min(bytes);
-    copy(0, own.start);
-    copy(own.end, bytes - own.end);
+    // An empty part would count as a copy.
+    if own.start > 0 {
+        copy(0, own.start);
+    }
+    if own.end < bytes {
+        copy(own.end, bytes - own.end);
+    }
 }
 
 /// Takes the peers' payloads. The rank has arrived already.
@@ -162,7 +180,7 @@ pub fn run(
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
-            all_packed &= t.meet_payload(r, scope, job.input.bytes())?.payload;
+            all_packed &= t.meet_payload(r, scope, job.input.bytes(), needs_all)?.payload;
         }
         if !all_packed && needs_all {
             if has_lent {
@@ -178,8 +196,10 @@ pub fn run(
     }
     let is_left = |r: Rank| r != me || !early;
     let from = |r: Rank, blocks: u32| -> Payload<'_> {
-        if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }
+        if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks), needs_all) }
     };
+    // Where this rank's block lies in the input of a rank, or in its payload.
+    let mine_at = |r: Rank| if r != me && is_block_alone(t, job) { 0 } else { me as usize * block };
     match job.collective {
         Collective::Barrier => {}
         Collective::AllReduce => fold(job, n, job.output, job.count, |r| from(r, 1)),
@@ -188,7 +208,7 @@ pub fn run(
             let valid = job.limit.saturating_sub(me as usize * job.count).min(job.count);
             let bytes = valid * job.size;
             fold(job, n, job.output.part(0, bytes), valid, |r| {
-                from(r, n).part(me as usize * block * (valid > 0) as usize, bytes)
+                from(r, n).part(mine_at(r) * (valid > 0) as usize, bytes)
             });
             if job.limit != usize::MAX {
                 zero_tail(me, job);
@@ -198,12 +218,12 @@ pub fn run(
         Collective::Gather if me == job.root => gather(job, 0..n, |r| from(r, 1)),
         Collective::AlltoAll => {
             // In place, the own block is where it belongs; the others' copies do not depend on our buffer any more.
-            gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, n).part(me as usize * block, block));
+            gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, n).part(mine_at(r), block));
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
-            t.meet_payload(job.root, scope, block)?;
-            kernels::copy(job.output, t.payload_of(job.root, scope.seq, block), false);
+            t.meet_payload(job.root, scope, block, false)?;
+            kernels::copy(job.output, t.payload_of(job.root, scope.seq, block, false), false);
         }
         Collective::Scatter => {
             if me != job.root {
@@ -212,7 +232,7 @@ pub fn run(
             let all = if me == job.root {
                 job.input
             } else {
-                t.payload_of(job.root, scope.seq, n as usize * block)
+                t.payload_of(job.root, scope.seq, n as usize * block, false)
             };
             kernels::copy(job.output, all.part(me as usize * block, block), false);
         }

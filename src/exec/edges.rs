@@ -70,7 +70,7 @@ impl<'a> Run<'a, '_> {
         let lent = self.lent(step, extent);
         for (i, rank) in readers().enumerate() {
             if self.t.is_far(rank) && !readers().take(i).any(|earlier| earlier == rank) {
-                let at = self.slot_at(step.slot, slice);
+                let at = self.own_slot_at(step.slot, slice);
                 match lent {
                     Some(bytes) => self.t.send_lent(rank, at, bytes, counter),
                     None => self.t.send_slot(rank, at, extent.count * self.job.size, counter),

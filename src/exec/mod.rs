@@ -13,6 +13,7 @@ pub mod direct;
 mod edges;
 mod peer_progress;
 mod progress;
+mod slots;
 mod small_vec;
 
 pub use peer_progress::PeerProgress;
@@ -21,7 +22,7 @@ pub use progress::{ProgramProgress, begin};
 use crate::error::{Error, Result};
 use crate::kernels::{Dest, Fold, FoldSource};
 use crate::memory::view::Payload;
-use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route};
+use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route, Swap};
 use crate::transport::arrival::Offer;
 use crate::transport::rotation::Places;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
@@ -74,6 +75,7 @@ struct Run<'a, 'b> {
     mine: Buffers,
     base: u64,
     places: Places,
+    swap: Swap,
     stream: bool,
     /// Far ranks are sent what lies in the call's buffers from there.
     lends: bool,
@@ -91,8 +93,8 @@ pub fn run<'a>(
     progress: &mut ProgramProgress,
 ) -> Result<()> {
     let seq = scope.seq;
-    let ProgramProgress { linked, cut, mine, base, places, stream, done } = progress;
-    let (mine, base, places, stream) = (*mine, *base, *places, *stream);
+    let ProgramProgress { linked, cut, mine, base, places, swap, stream, done } = progress;
+    let (mine, base, places, swap, stream) = (*mine, *base, *places, *swap, *stream);
     let lends = t.lends(scope);
     let mut run = Run {
         t,
@@ -104,6 +106,7 @@ pub fn run<'a>(
         mine,
         base,
         places,
+        swap,
         stream,
         lends,
         done,
@@ -304,24 +307,13 @@ impl<'a> Run<'a, '_> {
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
         };
         let view = match route {
-            Route::Slot => t.staging(place.rank, self.slot_at(*slot, slice), bytes),
+            Route::Slot => self.slot(place.rank, *slot, slice, bytes),
             Route::Input if offer.private => self.private(index, place.rank, offer.input, *input, extent),
             Route::Input => shared(offer.input, input)?,
             Route::Output => shared(offer.output, output)?,
             Route::Push => return Ok(None),
         };
         Ok(Some(FoldSource { view, raw: *raw }))
-    }
-
-    fn slot_at(&self, slot: u32, slice: u64) -> usize {
-        self.slot_of(self.scope.seq, slot, slice)
-    }
-
-    /// Returns where a slot lies in the memory of call `seq`.
-    fn slot_of(&self, seq: u64, slot: u32, slice: u64) -> usize {
-        let depth = self.linked.depth as u64;
-        let index = slot as usize * depth as usize + (slice % depth) as usize;
-        self.places.at(seq, slice / depth) + index * self.cut.slot
     }
 
     /// Returns the destinations of the result, and whether a peer reads it.
@@ -369,9 +361,9 @@ impl<'a> Run<'a, '_> {
         }
         if staged && self.lent(step, extent).is_none() {
             let bytes = extent.count * self.job.size;
-            let view = t.staging(t.rank(), self.slot_at(step.slot, slice), bytes);
+            let view = self.slot(t.rank(), step.slot, slice, bytes);
             let lately = self.places.read_before(self.scope.seq, self.peers.done);
-            let probed = t.staging(t.rank(), self.slot_of(lately, step.slot, slice), bytes);
+            let probed = self.slot_of(lately, t.rank(), step.slot, slice, bytes);
             dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(probed) });
         }
         Ok(read)

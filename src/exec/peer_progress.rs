@@ -57,24 +57,42 @@ impl PeerProgress {
         Ok(offer)
     }
 
-    /// Waits until this rank may write its arrival line, and a payload of `payload` bytes.
+    /// Waits until this rank may write its arrival line, and a payload of `payload` bytes. `mutual`: see [`Transport::payload_of`].
     #[inline]
-    pub fn await_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
+    pub fn await_place(
+        &mut self,
+        payload: usize,
+        mutual: bool,
+        t: &Transport,
+        scope: &mut Scope,
+    ) -> Result<()> {
         let line = scope.seq.saturating_sub(t.control().layout().depth as u64);
         if payload <= BEHIND {
             return self.await_done(line, t, scope);
         }
+        if mutual && t.swaps() {
+            return self.await_swapped_place(payload, t, scope);
+        }
         if let Some((place, last)) = t.last_reader(&self.payload_use, scope.seq, payload) {
-            t.control().reserve_staging(t.rank())?;
+            t.control().reserve_staging(t.writes_to())?;
             self.await_done(line.max(last), t, scope)?;
             self.payload_use.take(place, scope.seq);
             return Ok(());
         }
-        t.control().reserve_payloads(t.rank(), payload)?;
+        t.control().reserve_payloads(t.writes_to(), payload)?;
         let blocks = t.control().layout().half.payload_blocks(scope.seq, payload);
         let last = self.used[blocks.clone()].iter().fold(line, |last, &used| last.max(used));
         self.await_done(last, t, scope)?;
         self.used[blocks].fill(scope.seq);
+        Ok(())
+    }
+
+    /// Waits until this rank may write a payload to the place that two ranks take in turns.
+    fn await_swapped_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
+        t.control().reserve_payloads(t.writes_to(), payload)?;
+        self.await_done(scope.seq.saturating_sub(2), t, scope)?;
+        // What this rank writes to its own places in other calls waits for the reader of this payload.
+        self.used[t.swapped_blocks(scope.seq, payload)].fill(scope.seq);
         Ok(())
     }
 

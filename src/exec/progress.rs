@@ -3,7 +3,7 @@
 use super::cut::{Cut, Staging};
 use super::{PeerProgress, PreparedCall, STREAM_FROM, buffers};
 use crate::error::Result;
-use crate::plan::link::{Buffers, Linked};
+use crate::plan::link::{Buffers, Linked, Swap};
 use crate::transport::rotation::Places;
 use crate::transport::{Scope, Transport, counter_base};
 use crate::types::Collective;
@@ -17,6 +17,8 @@ pub struct ProgramProgress {
     pub(super) base: u64,
     /// The places of its slots in each rank's staging memory.
     pub(super) places: Places,
+    /// The slots that ranks write where they have read last.
+    pub(super) swap: Swap,
     pub(super) stream: bool,
     pub(super) done: Done,
 }
@@ -70,6 +72,9 @@ pub fn begin(
     }
     let cut = Cut::new(job, &linked, t.control().layout(), staging, t.rotates())?;
     let places = t.places(cut.staged);
+    // Where results alone are staged, nobody has read a slot of an input.
+    let swaps = t.swaps() && job.collective.everybody() && staging == Staging::All;
+    let swap = if swaps { linked.swap } else { Swap::Nothing };
     let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     Ok(ProgramProgress {
         linked,
@@ -77,6 +82,7 @@ pub fn begin(
         mine,
         base: counter_base(scope.seq),
         places,
+        swap,
         stream,
         done: Done::default(),
     })

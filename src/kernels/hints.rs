@@ -35,6 +35,8 @@ pub struct Limits {
     pub cut: usize,
     /// Not a limit: which staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
     pub rotation: Rotation,
+    /// Not a limit: two ranks write where they have read last, in turns to their own memory and to the other's (docs/decisions/0076).
+    pub swaps: bool,
 }
 
 /// Which staged copies have places in turn.
@@ -70,6 +72,7 @@ impl Limits {
         around: Around::Compared,
         cut: 0,
         rotation: Rotation::Payloads,
+        swaps: true,
     };
 
     /// Measured on an EPYC of family 26 (Zen 5).
@@ -84,6 +87,7 @@ impl Limits {
         around: Around::Probed,
         cut: 128 << 10,
         rotation: Rotation::Nothing,
+        swaps: false,
     };
 
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.

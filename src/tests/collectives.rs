@@ -7,6 +7,8 @@ pub use hosts::{everywhere, everywhere_with_children};
 #[cfg(not(loom))]
 mod private;
 #[cfg(not(loom))]
+mod swapped;
+#[cfg(not(loom))]
 mod threads;
 
 use crate::comm::{self, Call, CommHandle, Config};

@@ -89,7 +89,10 @@ fn every_algorithm_pads_every_small_count_on_one_to_eight_ranks() {
                         padded(algorithm.name, n, me, comm, count, heap, in_place);
                     }
                 }
-                padded(algorithm.name, n, me, comm, 1000, false, true);
+                // Two ranks: blocks of 1 KiB, and the last one ends before.
+                for count in [509, 510, 511, 512, 513, 1000] {
+                    padded(algorithm.name, n, me, comm, count, false, count % 2 == 0);
+                }
                 padded(algorithm.name, n, me, comm, 30_001, true, false);
             });
         }

@@ -159,25 +159,25 @@ impl Transport {
     }
 
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
-    /// by another like them; `bytes`: of the payload.
+    /// by another like them; `bytes`: of the payload; `mutual`: see [`Transport::payload_of`].
     #[inline(always)]
-    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
+    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize, mutual: bool) {
         if !self.control.has_arrivals(seq + 1) {
             return;
         }
         hints::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
         if bytes > INLINE && bytes <= hints::limits().claimed_payload {
-            hints::prefetch_for_write(self.payload_of(self.rank, seq + 1, bytes));
+            hints::prefetch_for_write(self.payload_of(self.rank, seq + 1, bytes, mutual));
         }
     }
 
     /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
-    /// fetched together, and not one after the other.
+    /// fetched together, and not one after the other. `mutual`: see [`Transport::payload_of`].
     #[inline]
-    pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize) -> Result<Offer> {
+    pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize, mutual: bool) -> Result<Offer> {
         if bytes > INLINE {
             let line = self.lines(peer).arrival(peer, scope.seq);
-            let first = self.payload_of(peer, scope.seq, bytes);
+            let first = self.payload_of(peer, scope.seq, bytes, mutual);
             let first = first.part(0, bytes.min(FETCHED_TOGETHER));
             eagerly(|| {
                 let has_arrived = line.seq.load(Ordering::Acquire) >= scope.seq;

@@ -129,12 +129,12 @@ fn an_arrival_is_seen_whole_or_not_at_all(wiring: Wiring) -> Finding {
                 // The reader arrives when it has read. Payloads of two calls in a row are apart, whatever their sizes.
                 t.wait(&mut scope, || t.has_arrived(1, seq.saturating_sub(2))).map_err(text)?;
                 let bytes = words(seq) * 8;
-                write(t.payload_of(0, seq, bytes), pattern(seq, words(seq)));
+                write(t.payload_of(0, seq, bytes, false), pattern(seq, words(seq)));
                 t.arrive(&scope, &offer, bytes, |_| true);
                 continue;
             }
             let found = t.meet(0, &mut scope).map_err(text)?;
-            let payload = read(t.payload_of(0, seq, words(seq) * 8));
+            let payload = read(t.payload_of(0, seq, words(seq) * 8, false));
             if found != offer || scope.doubt || payload != pattern(seq, words(seq)) {
                 return Err(format!("the arrival at call {seq} was torn"));
             }
@@ -151,7 +151,7 @@ fn a_payload_that_comes_late_harms_no_later_one(wiring: Wiring) -> Finding {
         let offer = Offer { payload: true, ..Offer::default() };
         let arrive = |seq: u64, words: usize| {
             if words > 0 {
-                write(t.payload_of(0, seq, words * 8), pattern(seq, words));
+                write(t.payload_of(0, seq, words * 8, false), pattern(seq, words));
             }
             t.arrive(&scope(seq, 0), &offer, words * 8, |_| true);
             t.flush_far();
@@ -172,7 +172,7 @@ fn a_payload_that_comes_late_harms_no_later_one(wiring: Wiring) -> Finding {
             std::thread::sleep(std::time::Duration::from_millis(10));
             let mut waiting = scope(last, 0);
             t.meet(0, &mut waiting).map_err(text)?;
-            if read(t.payload_of(0, last, large * 8)) != pattern(last, large) {
+            if read(t.payload_of(0, last, large * 8, false)) != pattern(last, large) {
                 return Err(format!("the payload of call {last} was overwritten"));
             }
             arrive(last, 0);

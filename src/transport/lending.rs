@@ -170,7 +170,7 @@ mod tests {
             ranks[1].arrive(&call(1, 16_000), &offer, 0, |_| true);
             ranks[1].meet(0, &mut call(1, 16_000)).unwrap();
             let mut come = [0u64; 2000];
-            kernels::copy(Payload::from(&mut come[..]), ranks[1].payload_of(0, 1, 16_000), false);
+            kernels::copy(Payload::from(&mut come[..]), ranks[1].payload_of(0, 1, 16_000, false), false);
             assert!(come.iter().all(|&word| word == 7), "{seed}");
         }
     }

@@ -26,6 +26,7 @@ mod posting;
 pub mod rotation;
 pub mod single_copy;
 pub mod survivors;
+pub mod swap;
 pub mod threads;
 pub mod transfers;
 pub mod waiting;
@@ -67,6 +68,8 @@ pub struct Transport {
     single_copy: OnceLock<SingleCopy>,
     /// See [`rotation`].
     rotation: Rotation,
+    /// See [`swap`].
+    swaps: bool,
     /// Behind `far`: what it keeps goes after the link.
     hosts: hosts::Hosts,
 }
@@ -131,6 +134,7 @@ impl Transport {
             rank,
             nranks,
             rotation: rotation::here(nranks),
+            swaps: swap::here(nranks),
             heaps,
             backoff,
             timeout_ns,
@@ -149,7 +153,8 @@ impl Transport {
         far.iter().for_each(|far| far.memory.set_heap(self.heaps[self.rank as usize].clone()));
         let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
         let rotation = if far.is_some() { Rotation::Nothing } else { self.rotation };
-        Transport { far, backoff, rotation, ..self }
+        let swaps = far.is_none() && self.swaps;
+        Transport { far, backoff, rotation, swaps, ..self }
     }
 
     /// The same with threads that share this rank's large copies.
@@ -235,17 +240,6 @@ impl Transport {
             #[cfg(loom)]
             let _ = r;
         }
-    }
-
-    /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
-    #[inline(always)]
-    pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        if bytes > rotation::STAY
-            && let Some(payload) = self.staged_payload(rank, seq, bytes)
-        {
-            return payload;
-        }
-        self.lines(rank).payload(rank, seq, bytes)
     }
 
     /// Has a rank entered call `seq` (or a later one)?

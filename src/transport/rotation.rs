@@ -38,6 +38,12 @@ impl Places {
         (seq % 2) as usize * self.half + place as usize * self.bytes
     }
 
+    /// Returns how often the call's places have been used before it comes to one.
+    #[inline]
+    pub fn round(self, seq: u64, laps: u64) -> u64 {
+        (seq / 2).wrapping_add(laps) / self.count
+    }
+
     /// Returns the newest call of the half of call `seq` whose place is another one, and which all have read: they are done with call
     /// `done`. `seq` itself: there is none.
     #[inline]
@@ -114,6 +120,21 @@ impl Transport {
         (places.bytes <= places.half).then_some(places)
     }
 
+    /// Where the payload of a rank's arrival lies: it is written before [`arrive`](Self::arrive). `mutual`: in this call each rank sends a
+    /// payload, and reads those of all others.
+    #[inline(always)]
+    pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize, mutual: bool) -> Payload<'_> {
+        if mutual && bytes > BEHIND && self.swaps {
+            return self.swapped_payload(rank, seq, bytes);
+        }
+        if bytes > STAY
+            && let Some(payload) = self.staged_payload(rank, seq, bytes)
+        {
+            return payload;
+        }
+        self.lines(rank).payload(rank, seq, bytes)
+    }
+
     /// Returns where the payload of a rank's arrival lies in its staging memory; `None`: it lies with the arrival.
     #[inline(never)]
     pub(super) fn staged_payload(&self, rank: Rank, seq: u64, bytes: usize) -> Option<Payload<'_>> {
@@ -140,14 +161,15 @@ impl Transport {
         ahead.min(layout.depth) as u64
     }
 
-    /// Returns memory of this rank that peers have read not long before call `seq`, and that is free. `payload`: where the call's goes.
+    /// Returns memory of this rank that peers have read not long before call `seq`, and that is free. `payload`: where the call's goes;
+    /// `mutual`: see [`Transport::payload_of`].
     #[inline]
-    pub fn read_lately<'a>(&'a self, payload: Payload<'a>, seq: u64, done: u64) -> Payload<'a> {
+    pub fn read_lately<'a>(&'a self, payload: Payload<'a>, seq: u64, done: u64, mutual: bool) -> Payload<'a> {
         match self.payload_places(payload.bytes()) {
-            Some(places) => {
+            Some(places) if !(mutual && self.swaps()) => {
                 self.staging(self.rank, places.at(places.read_before(seq, done), 0), payload.bytes())
             }
-            None => payload,
+            _ => payload,
         }
     }
 }

@@ -103,7 +103,7 @@ impl<'a> Exchange<'a> {
             }
         }
         if let Stage::Program(algorithm) = *stage {
-            t.control().reserve_staging(t.rank())?;
+            t.control().reserve_staging(t.writes_to())?;
             let plan = c.planner.plan(algorithm, job.collective, job.root)?;
             *stage = Stage::Running(exec::begin(t, scope, peers, job, plan)?);
         }

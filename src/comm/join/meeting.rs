@@ -226,7 +226,7 @@ impl PreparedRank {
             let control = own_control
                 .or(opened)
                 .ok_or_else(|| Error::internal("the meeting ended without its segment"))?;
-            control.reserve_staging(rank)?;
+            control.reserve_staging(rank..rank + 1)?;
             let own = heap::own()?;
             let heaps = heaps.into_iter().map(|heap| heap.unwrap_or_else(|| own.clone())).collect();
             Ok((Arc::new(control), heaps))

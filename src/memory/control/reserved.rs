@@ -5,6 +5,7 @@ use super::arrivals::BLOCK;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{remap, shm};
+use std::ops::Range;
 
 /// What of a segment a rank has reserved.
 #[derive(Default)]
@@ -52,34 +53,44 @@ impl Control {
         let reserved = self.reserved.arrivals.load(Ordering::Relaxed);
         reserved == u64::MAX || seq.wrapping_sub(1) % (self.layout.depth as u64) < reserved
     }
-    /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
+    /// Makes sure that payloads of `bytes` bytes of these ranks, to which this rank writes, can be touched. The others read there what it
+    /// has written.
     #[inline]
-    pub fn reserve_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
+    pub fn reserve_payloads(&self, ranks: Range<u32>, bytes: usize) -> Result<()> {
         match self.reserved.payloads.load(Ordering::Relaxed) < self.layout.half.used(bytes) as u64 {
-            true => self.reserve_own_payloads(rank, bytes),
+            true => self.reserve_written_payloads(ranks, bytes),
             false => Ok(()),
         }
     }
     #[cold]
-    fn reserve_own_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        let (first, blocks) = (self.layout.payloads(rank), self.layout.half.used(bytes));
-        self.reserve(first, blocks * BLOCK)?;
-        self.reserve(first + self.layout.half.blocks * BLOCK, blocks * BLOCK)?;
+    fn reserve_written_payloads(&self, ranks: Range<u32>, bytes: usize) -> Result<()> {
+        let blocks = self.layout.half.used(bytes);
+        for rank in ranks {
+            let first = self.layout.payloads(rank);
+            self.reserve(first, blocks * BLOCK)?;
+            self.reserve(first + self.layout.half.blocks * BLOCK, blocks * BLOCK)?;
+        }
         self.reserved.payloads.store(blocks as u64, Ordering::Relaxed);
         Ok(())
     }
-    /// Makes sure that this rank's staging memory can be touched. The rank itself does it, so that the pages lie on the node of its
-    /// cores; the others read there what the rank has written.
+    /// Makes sure that the staging memory of these ranks, to which this rank writes, can be touched. The rank itself does it, so that the
+    /// pages lie on the node of its cores; the others read there what the rank has written.
     #[inline]
-    pub fn reserve_staging(&self, rank: u32) -> Result<()> {
-        if self.reserved.staging.load(Ordering::Relaxed) { Ok(()) } else { self.reserve_own_staging(rank) }
+    pub fn reserve_staging(&self, ranks: Range<u32>) -> Result<()> {
+        if self.reserved.staging.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            self.reserve_written_staging(ranks)
+        }
     }
     #[cold]
-    fn reserve_own_staging(&self, rank: u32) -> Result<()> {
-        let (offset, bytes) = self.layout.staging(rank);
-        self.reserve(offset, bytes)?;
-        // Ranks that rotate would come to new pages for a hundred calls.
-        remap::make_present(self.segment.base() + offset, bytes);
+    fn reserve_written_staging(&self, ranks: Range<u32>) -> Result<()> {
+        for rank in ranks {
+            let (offset, bytes) = self.layout.staging(rank);
+            self.reserve(offset, bytes)?;
+            // Ranks that rotate would come to new pages for a hundred calls.
+            remap::make_present(self.segment.base() + offset, bytes);
+        }
         self.reserved.staging.store(true, Ordering::Relaxed);
         Ok(())
     }

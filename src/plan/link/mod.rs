@@ -29,10 +29,12 @@ mod graph;
 mod oracle;
 mod proofs;
 mod steps;
+mod swap;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use alike::Alike;
+pub use swap::Swap;
 
 use super::{Chunk, Operand, Plan, RankView};
 use crate::types::Rank;
@@ -64,6 +66,8 @@ pub struct Linked {
     pub slotless_by_inputs: bool,
     /// No rank stages its input if all inputs are shared, even if the call is in place.
     pub inputs_stay_in_place: bool,
+    /// The slots that two ranks write where they have read last.
+    pub swap: Swap,
 }
 
 /// A step that knows its partners.
@@ -231,7 +235,8 @@ fn link_with(
 /// Returns the program of the view's rank with what the graph of all programs tells.
 fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     let (steps, ties, proofs) = (&graph.steps, &graph.ties(view.rank), graph.proofs.as_ref());
-    Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
+    let linked = Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap());
+    Linked { swap: Swap::of(graph, view.nranks), ..linked }
 }
 
 /// The ties of one rank's program to its peers, by step.
@@ -284,6 +289,7 @@ impl Linking<'_> {
             slotless_in_place: self.steps.slotless(from_input_in_place),
             slotless_by_inputs: self.steps.slotless_by_inputs(),
             inputs_stay_in_place: self.steps.inputs_stay(from_input_in_place),
+            swap: Swap::Nothing,
         }
     }
 

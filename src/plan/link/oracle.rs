@@ -1,6 +1,6 @@
 //! The linker in its plainest form, to hold the others against: all programs, every table in full, n squared of each.
 
-use super::{Egress, Linked, LinkedStep, OperandSource, Push, Reader, StepPlace};
+use super::{Egress, Linked, LinkedStep, OperandSource, Push, Reader, StepPlace, Swap};
 use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
@@ -32,6 +32,8 @@ pub(super) fn link(
             slotless_in_place,
             slotless_by_inputs,
             inputs_stay_in_place,
+            // Looked at by tests of its own.
+            swap: Swap::Nothing,
         }
     });
     Ok(linked.collect())

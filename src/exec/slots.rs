@@ -1,0 +1,42 @@
+//! Where a slot lies: in its maker's staging memory, or in its reader's, if that has read there last (docs/decisions/0076).
+//!
+//! Two ranks, one input and one result each, in slices 0, 1, ... of two places (`depth`):
+//!
+//! ```text
+//!     Swap::Inputs      memory of its maker in even rounds of the places, of the other rank in odd ones
+//!     Swap::Results     the result of a slice lies where the other rank's input of that slice lay
+//! ```
+//!
+//! Nobody waits more for that. Within a call a rank has read what the other wrote at a place before it writes there, since higher levels
+//! run first in a wave; between calls it has waited until the other is done with the last call of this half.
+
+use super::Run;
+use crate::memory::view::Payload;
+use crate::types::Rank;
+
+impl<'a> Run<'a, '_> {
+    /// Returns the memory of a slot for a slice.
+    #[inline]
+    pub(super) fn slot(&self, maker: Rank, slot: u32, slice: u64, bytes: usize) -> Payload<'a> {
+        self.slot_of(self.scope.seq, maker, slot, slice, bytes)
+    }
+
+    /// Returns the memory that a slot has in call `seq`.
+    pub(super) fn slot_of(&self, seq: u64, maker: Rank, slot: u32, slice: u64, bytes: usize) -> Payload<'a> {
+        let lap = slice / self.linked.depth as u64;
+        let round = self.places.round(seq, lap);
+        let (owner, slot) = self.swap.place(self.linked.result_slots, maker, slot, round);
+        self.t.staging(owner, self.at(seq, slot, slice), bytes)
+    }
+
+    /// Returns where a slot of this rank lies in its staging memory, if none are swapped.
+    pub(super) fn own_slot_at(&self, slot: u32, slice: u64) -> usize {
+        self.at(self.scope.seq, slot, slice)
+    }
+
+    fn at(&self, seq: u64, slot: u32, slice: u64) -> usize {
+        let depth = self.linked.depth as u64;
+        let index = slot as usize * depth as usize + (slice % depth) as usize;
+        self.places.at(seq, slice / depth) + index * self.cut.slot
+    }
+}
