@@ -301,6 +301,7 @@ impl CommCore {
             algorithm,
             shared_algorithm: self.planner.shared_algorithm(call.collective, algorithm, why),
             small,
+            one_pass: self.planner.is_like_one_pass(call.collective, algorithm, why),
             fold: if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None },
         };
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
@@ -313,12 +314,6 @@ impl CommCore {
         let exchange = Exchange::begin(self, call, checked, recipe, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         Ok(exchange)
-    }
-
-    /// Tells whether the algorithm of the last call folds inputs in the order of the ranks.
-    pub(super) fn folds_in_rank_order(&self) -> bool {
-        let algorithm = self.repeat.as_ref().map(|known| known.recipe.algorithm);
-        algorithm.is_some_and(|algorithm| self.planner.is_in_rank_order(algorithm))
     }
 
     /// Counts a call that all ranks have made without numbers.

@@ -239,10 +239,14 @@ impl Planner {
         algorithm == self.one_shot
     }
 
-    /// Tells whether this algorithm folds inputs in the order of the ranks.
+    /// Tells whether a pass over the buffers of all ranks does the same as this algorithm: it folds inputs in the order of the ranks, or copies and nobody has asked
+    /// for it.
     #[inline]
-    pub fn is_in_rank_order(&self, algorithm: usize) -> bool {
-        algorithms::ALL.get(algorithm).is_some_and(|algorithm| algorithm.rank_order)
+    pub fn is_like_one_pass(&self, collective: Collective, algorithm: usize, why: Why) -> bool {
+        match collective.reduces() {
+            true => algorithms::ALL.get(algorithm).is_some_and(|algorithm| algorithm.rank_order),
+            false => why != Why::Asked,
+        }
     }
 
     /// The algorithm for calls whose buffers peers can reach, where it differs from the one for private buffers.

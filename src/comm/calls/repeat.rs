@@ -44,6 +44,8 @@ pub(in crate::comm) struct Recipe {
     pub shared_algorithm: usize,
     /// Its data may come with the arrivals.
     pub small: bool,
+    /// A pass over all ranks' buffers may take its place: that has the same bits, and nobody has asked for this algorithm to copy.
+    pub one_pass: bool,
     /// The reduction, for those that reduce.
     pub fold: Option<Fold>,
 }
@@ -64,7 +66,7 @@ pub(in crate::comm) struct Repeat {
     pub count: usize,
     pub limit: usize,
     pub root: Rank,
-    bytes: u64,
+    pub bytes: u64,
 }
 
 impl Repeat {

@@ -1,8 +1,8 @@
-//! An all-reduce of all ranks of a communicator, whose calls one thread makes together.
+//! A collective of all ranks of a communicator, whose calls one thread makes together.
 //!
 //! ```text
 //!     input of rank 0 ---+                       +---> output of rank 0
-//!     input of rank 1 ---+--- fold, by pieces ---+---> output of rank 1
+//!     input of rank 1 ---+--- fold, by pieces ---+---> output of rank 1        all-reduce
 //!     input of rank 2 ---+                       +---> output of rank 2
 //! ```
 //!
@@ -32,6 +32,8 @@ const PIECE: usize = 32 << 10;
 const MOST_PIECES: usize = 16;
 /// Pauses between two looks at what helpers have taken: each look takes a cache line from one of them.
 const LOOKS_APART: usize = 16;
+/// Bytes that are copied to one output after the other.
+const COPIED_AT_ONCE: usize = 8 << 10;
 /// Vectors of no more bytes are folded into one output and copied from there.
 const SHORT: usize = 4 << 10;
 
@@ -55,22 +57,23 @@ pub(in crate::comm) fn make<'c>(
     .is_some()
 }
 
-/// Tells whether queued calls are those of all ranks of a communicator and may be made in one pass.
+/// Tells whether queued calls are those of all ranks of a communicator and may be made in one pass, when all of them can be made.
 pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
     let [Queued::Collective(first, like), ..] = calls else { return false };
     let Ok(first) = registry::shared(*first) else { return false };
     let is_one = |call: &Queued| match call {
         Queued::Collective(comm, call) => registry::shared(*comm).is_ok_and(|comm| {
-            let is_alike = (call.count, call.dtype, call.op) == (like.count, like.dtype, like.op);
-            is_alike
-                && call.collective == Collective::AllReduce
+            let arguments = |call: &Call<'_>| (call.collective, call.count, call.dtype, call.op);
+            arguments(call) == arguments(like)
+                && !call.padded
                 && comm.transport.control().is(first.transport.control())
         }),
         _ => false,
     };
     let is_its_own = |(i, call): (usize, &Queued)| calls[..i].iter().all(|other| other.comm() != call.comm());
     (2..=MOST_RANKS).contains(&calls.len())
-        && like.bytes().saturating_mul(calls.len()) <= MOST_BYTES
+        && Shape::of(like).is_some_and(Shape::needs_all_inputs)
+        && vector(like, calls.len()).saturating_mul(calls.len()) <= MOST_BYTES
         && calls.len() == first.transport.nranks() as usize
         && calls.iter().all(is_one)
         && calls.iter().enumerate().all(is_its_own)
@@ -81,16 +84,19 @@ fn try_make<'c, const N: usize>(
     entry: Entry,
 ) -> Option<()> {
     let n = calls.len();
+    let (mut shape, mut bytes) = (None, 0);
     let mut ranks: [Option<RankCall>; N] = std::array::from_fn(|_| None);
     for call in calls {
         let (comm, call) = call?;
-        if call.collective != Collective::AllReduce {
+        shape = Some(Shape::of(call)?);
+        bytes = vector(call, n);
+        if bytes.saturating_mul(n) > MOST_BYTES {
             return None;
         }
         let inside = registry::go_inside_if_free(comm, entry)?;
         let c = inside.get()?;
         let (buffers, _) = c.like_the_last(call)?;
-        if c.nranks() as usize != n || buffers[0].bytes().saturating_mul(n) > MOST_BYTES {
+        if c.nranks() as usize != n {
             return None;
         }
         let place = ranks.get_mut(c.rank() as usize).filter(|place| place.is_none())?;
@@ -101,15 +107,14 @@ fn try_make<'c, const N: usize>(
         std::array::from_fn(|rank| ranks[rank].as_ref().unwrap_or(first))
     };
     let first = ranks[0].inside.get()?;
-    let fold = first.repeat.as_ref()?.recipe.fold?;
+    let known = first.repeat.as_ref()?;
     let are_alike = ranks[..n].iter().all(|rank| rank.inside.get().is_some_and(|c| agrees(c, first)));
-    if !are_alike || !first.folds_in_rank_order() || !are_apart(&ranks[..n]) {
+    if !are_alike || !known.recipe.one_pass || !are_apart(&ranks[..n]) {
         return None;
     }
     let buffers: [[Payload<'static>; 2]; N] = ranks.map(|rank| rank.buffers);
-    let bytes = buffers[0][0].bytes();
-    let known = first.repeat.as_ref()?;
-    let pass = Pass { fold, buffers: &buffers[..n], count: known.count, size: known.size };
+    let (fold, count, size) = (known.recipe.fold, known.count, known.size);
+    let pass = Pass { shape: shape?, fold, root: known.root as usize, buffers: &buffers[..n], count, size };
     let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) > FOR_ONE_CORE;
     let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
     match helpers {
@@ -117,9 +122,18 @@ fn try_make<'c, const N: usize>(
         None => pass.run(),
     }
     for rank in &ranks[..n] {
-        rank.inside.get()?.count_unnumbered(Collective::AllReduce, bytes as u64);
+        rank.inside.get()?.count_unnumbered(pass.shape.collective(), known.bytes);
     }
     Some(())
+}
+
+/// Returns the bytes of the longest vector of a call among `n` ranks.
+fn vector(call: &Call<'_>, n: usize) -> usize {
+    let blocks = match call.collective {
+        Collective::AllGather | Collective::ReduceScatter => n,
+        _ => 1,
+    };
+    call.count.saturating_mul(call.dtype.size()).saturating_mul(blocks)
 }
 
 /// Tells whether a rank is of the same communicator as another and makes the same call.
@@ -139,32 +153,82 @@ fn are_apart(ranks: &[&RankCall]) -> bool {
     })
 }
 
+/// A collective that is made in one pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    AllReduce,
+    Reduce,
+    ReduceScatter,
+    AllGather,
+    Broadcast,
+}
+
+impl Shape {
+    fn of(call: &Call<'_>) -> Option<Shape> {
+        Some(match call.collective {
+            _ if call.padded => return None,
+            Collective::AllReduce => Shape::AllReduce,
+            Collective::Reduce => Shape::Reduce,
+            Collective::ReduceScatter => Shape::ReduceScatter,
+            Collective::AllGather => Shape::AllGather,
+            Collective::Broadcast => Shape::Broadcast,
+            _ => return None,
+        })
+    }
+
+    fn collective(self) -> Collective {
+        match self {
+            Shape::AllReduce => Collective::AllReduce,
+            Shape::Reduce => Collective::Reduce,
+            Shape::ReduceScatter => Collective::ReduceScatter,
+            Shape::AllGather => Collective::AllGather,
+            Shape::Broadcast => Collective::Broadcast,
+        }
+    }
+
+    /// Tells whether no rank is done before the input of every rank is there.
+    fn needs_all_inputs(self) -> bool {
+        matches!(self, Shape::AllReduce | Shape::ReduceScatter | Shape::AllGather)
+    }
+}
+
 /// What is to be done, for any thread.
 struct Pass<'a> {
-    fold: Fold,
+    shape: Shape,
+    /// The reduction, for those that reduce.
+    fold: Option<Fold>,
+    root: usize,
     /// Input and output of each rank.
     buffers: &'a [[Payload<'static>; 2]],
+    /// Elements of a block.
     count: usize,
     /// Bytes of an element.
     size: usize,
 }
 
 impl Pass<'_> {
-    fn bytes(&self) -> usize {
-        self.count * self.size
+    /// Returns the elements of all blocks: one after the other, they are what is to be divided.
+    fn elements(&self) -> usize {
+        match self.shape {
+            Shape::ReduceScatter | Shape::AllGather => self.count * self.buffers.len(),
+            _ => self.count,
+        }
     }
 
     /// Makes it on this thread.
     fn run(&self) {
-        let [first, others @ ..] = self.buffers else { return };
-        if self.bytes() > SHORT {
-            return self.run_part(0..self.count);
+        match (self.shape, &self.fold) {
+            (Shape::AllReduce, Some(fold)) if self.count * self.size <= SHORT => {
+                let [first, others @ ..] = self.buffers else { return };
+                let sources = self.sources(0..self.count);
+                fold.fold(&sources[..self.buffers.len()], &[Dest::cached(first[1])], self.count, true);
+                others.iter().for_each(|[_, output]| kernels::copy(*output, first[1], false));
+            }
+            _ => self.run_part(0..self.elements()),
         }
-        let sources = self.sources(0..self.count);
-        self.fold.fold(&sources[..self.buffers.len()], &[Dest::cached(first[1])], self.count, true);
-        others.iter().for_each(|[_, output]| kernels::copy(*output, first[1], false));
     }
 
+    /// Returns these elements of each rank's input.
     fn sources(&self, elements: Range<usize>) -> [FoldSource<'static>; MOST_RANKS] {
         let mut sources = [FoldSource { view: Payload::EMPTY, raw: true }; MOST_RANKS];
         for (source, [input, _]) in sources.iter_mut().zip(self.buffers) {
@@ -177,19 +241,64 @@ impl Pass<'_> {
         view.part(elements.start * self.size, elements.len() * self.size)
     }
 
+    /// Makes these elements of all blocks.
     fn run_part(&self, elements: Range<usize>) {
-        let (n, count) = (self.buffers.len(), elements.len());
-        let sources = self.sources(elements.clone());
-        let mut dests = [Dest::cached(Payload::EMPTY); MOST_RANKS];
-        for (dest, [_, output]) in dests.iter_mut().zip(self.buffers) {
-            dest.view = self.part(*output, &elements);
+        let mut begin = elements.start;
+        while begin < elements.end {
+            let block = begin / self.count;
+            let end = elements.end.min((block + 1) * self.count);
+            self.run_in_block(block, begin - block * self.count..end - block * self.count);
+            begin = end;
         }
-        self.fold.fold(&sources[..n], &dests[..n], count, true);
+    }
+
+    /// Makes these elements of one block.
+    fn run_in_block(&self, block: usize, elements: Range<usize>) {
+        let n = self.buffers.len();
+        let in_vector = elements.start + block * self.count..elements.end + block * self.count;
+        let outputs = |elements: &Range<usize>| {
+            let mut dests = [Dest::cached(Payload::EMPTY); MOST_RANKS];
+            for (dest, [_, output]) in dests.iter_mut().zip(self.buffers) {
+                dest.view = self.part(*output, elements);
+            }
+            dests
+        };
+        let fold = |elements: Range<usize>, dests: &[Dest<'_>]| {
+            let Some(fold) = &self.fold else { return };
+            let count = elements.len();
+            fold.fold(&self.sources(elements)[..n], dests, count, true);
+        };
+        match self.shape {
+            Shape::AllReduce => fold(elements.clone(), &outputs(&elements)[..n]),
+            Shape::Reduce => {
+                let output = self.part(self.buffers[self.root][1], &elements);
+                fold(elements, &[Dest::cached(output)]);
+            }
+            Shape::ReduceScatter => {
+                fold(in_vector, &[Dest::cached(self.part(self.buffers[block][1], &elements))]);
+            }
+            Shape::AllGather => self.copy_to_all(block, elements.clone(), in_vector.start - elements.start),
+            Shape::Broadcast => self.copy_to_all(self.root, elements, 0),
+        }
+    }
+
+    /// Copies elements of a rank's input to all outputs, there `further_on` elements behind; by pieces, which stay in the first cache.
+    fn copy_to_all(&self, rank: usize, elements: Range<usize>, further_on: usize) {
+        let step = (COPIED_AT_ONCE / self.size).max(1);
+        for begin in elements.clone().step_by(step) {
+            let piece = begin..elements.end.min(begin + step);
+            let there = piece.start + further_on..piece.end + further_on;
+            let from = self.part(self.buffers[rank][0], &piece);
+            for [_, output] in self.buffers {
+                kernels::copy(self.part(*output, &there), from, false);
+            }
+        }
     }
 
     /// Returns the element with which a piece begins; no line of an aligned buffer is in two pieces.
     fn begin(&self, piece: usize, pieces: usize) -> usize {
-        if piece == pieces { self.count } else { self.count * piece / pieces / 64 * 64 }
+        let elements = self.elements();
+        if piece == pieces { elements } else { elements * piece / pieces / 64 * 64 }
     }
 
     /// Makes it on this thread and on helpers: each has a share, the same one in each pass, so that buffers that are used again are in the
@@ -197,7 +306,7 @@ impl Pass<'_> {
     fn run_with(&self, helpers: &Pool) {
         let threads = helpers.threads().min(MOST_RANKS - 1) + 1;
         let shares: [Pieces; MOST_RANKS] = std::array::from_fn(|_| Pieces::default());
-        let pieces = (self.bytes() / threads / PIECE).clamp(1, MOST_PIECES);
+        let pieces = (self.elements() * self.size / threads / PIECE).clamp(1, MOST_PIECES);
         let take = |share: usize, left: &Pieces| {
             // BOUND: the pieces of the share.
             loop {
