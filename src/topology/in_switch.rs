@@ -34,9 +34,6 @@ pub(super) fn check(root: &Section, classes: &[Class], routes: &dyn Routes, fair
             "and arb = \"fair\", by which packets of many messages cannot be one; leave one of them out",
         );
     }
-    if classes.iter().any(|class| class.in_switch.is_some() && class.credits > 0) {
-        return refuse("and credits, for which a copy to many could not wait; leave one of them out");
-    }
     Ok(())
 }
 

@@ -197,7 +197,7 @@ impl Program {
         self.cuts[step.cut as usize]
     }
 
-    /// One connection for each (reader, lane) of the rank's sends, and one more where a switch sums some of them.
+    /// One connection for each (reader, lane) of the rank's sends, and one more each where a switch copies or sums some of them.
     fn connect(
         &mut self,
         rank: Rank,
@@ -207,28 +207,31 @@ impl Program {
         subjects: &[Subject],
     ) -> Result<()> {
         let first = self.ranks[rank as usize];
-        // Reader, lane and whether a switch sums it, as one number that is quick to compare, and the send.
+        // Reader, lane and whether a switch copies and sums it, as one number that is quick to compare, and the send.
         let mut sends: Vec<(u64, u32)> = Vec::new();
         for step in first..self.ranks[rank as usize + 1] {
             let Subject { about: (_, lane), in_switch } = subjects[step as usize];
             let ProgramStep { first_send, sends: n, .. } = self.steps[step as usize];
-            let way = |id: u32| {
-                let (to, summed) = (readers[id as usize], self.sends[id as usize].summed());
-                u64::from(to) << 17 | u64::from(lane) << 1 | u64::from(summed)
-            };
-            sends.extend((first_send..first_send + n).map(|id| (way(id), id)));
             if in_switch {
                 for id in first_send..first_send + n {
                     self.sends[id as usize].operand |=
                         u32::from(self.share_switch(rank, readers[id as usize]));
                 }
             }
+            let way = |id: u32| {
+                let (to, send) = (readers[id as usize], self.sends[id as usize]);
+                u64::from(to) << 18
+                    | u64::from(lane) << 2
+                    | u64::from(send.copied()) << 1
+                    | u64::from(send.summed())
+            };
+            sends.extend((first_send..first_send + n).map(|id| (way(id), id)));
         }
         sends.sort_by_key(|&(way, _)| way);
         let (mut ports, mut last) = (Vec::new(), None);
         for (way, id) in sends {
             if last.replace(way) != Some(way) {
-                let (to, lane, summed) = ((way >> 17) as Rank, (way >> 1) as Lane, way & 1 != 0);
+                let (to, lane) = ((way >> 18) as Rank, (way >> 2) as Lane);
                 ports.clear();
                 let lost = |why: String| {
                     Error::usage(format!("no way from rank {rank} to rank {to} on lane {lane}: {why}"))
@@ -241,21 +244,25 @@ impl Program {
                 if ports.is_empty() {
                     return Err(lost("it passes no port".into()));
                 }
-                self.connection(network, &ports, summed);
+                self.connection(network, &ports, way & 2 != 0, way & 1 != 0);
             }
             self.sends[id as usize].connection = self.connections.len() as u32 - 1;
         }
         Ok(())
     }
 
-    fn connection(&mut self, network: &Network, ports: &[PortId], summed: bool) {
-        let credits = ports.iter().map(|&port| network.class(port).credits).filter(|&credits| credits > 0);
-        let credits = credits.chain(summed.then_some(SUMS_UNDER_WAY));
+    fn connection(&mut self, network: &Network, ports: &[PortId], copied: bool, summed: bool) {
+        let of_class = |&port: &PortId| network.class(port).credits;
+        let credits = match (copied, summed) {
+            (_, true) => Some(SUMS_UNDER_WAY),
+            (true, false) => None,
+            (false, false) => ports.iter().map(of_class).filter(|&credits| credits > 0).min(),
+        };
         self.connections.push(Connection {
             post_ps: network.class(ports[0]).post_ps,
             first_hop: self.hops.len() as u32,
             hops: ports.len() as u32,
-            credits: credits.min().unwrap_or(u32::MAX),
+            credits: credits.unwrap_or(u32::MAX),
             under_way: 0,
             first: NONE,
             last: NONE,

@@ -346,7 +346,7 @@ proptest! {
     ) {
         let part = crate::topology::units::ratio(part).unwrap();
         let classes: Vec<Class> =
-            classes.into_iter().map(|class| Class { credits: 0, in_switch: Some(part), ..class }).collect();
+            classes.into_iter().map(|class| Class { in_switch: Some(part), ..class }).collect();
         let nranks = nodes * places;
         let wiring = if nodes == 1 { Wiring::Switch } else { Wiring::Nodes(places) };
         let mut network = machine(wiring, nranks, classes);

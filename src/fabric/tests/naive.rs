@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Order = (usize, Rank, u16, usize, u64, usize);
 
 /// From whom to whom, of which call, on which lane, and whether a switch sums what goes there.
-type Connection = (usize, Rank, Rank, u16, bool);
+type Connection = (usize, Rank, Rank, u16, bool, bool);
 
 #[derive(Clone)]
 struct Message {
@@ -28,7 +28,7 @@ struct Message {
 
 impl Message {
     fn connection(&self) -> Connection {
-        (self.order.0, self.order.1, self.to, self.order.2, self.summed)
+        (self.order.0, self.order.1, self.to, self.order.2, self.copied, self.summed)
     }
 }
 
@@ -227,8 +227,11 @@ impl Naive<'_> {
     fn set_out(&mut self, message: Message, now: u64, last_in_line: bool) {
         let connection = message.connection();
         let classes = message.ports.iter().map(|&p| self.network.class(p));
-        let credits = classes.map(|c| c.credits).filter(|&c| c > 0);
-        let credits = credits.chain(message.summed.then_some(2)).min().unwrap_or(u32::MAX);
+        let credits = match message {
+            Message { summed: true, .. } => 2,
+            Message { copied: true, .. } => u32::MAX,
+            _ => classes.map(|c| c.credits).filter(|&c| c > 0).min().unwrap_or(u32::MAX),
+        };
         let under_way = self.under_way.entry(connection).or_insert(0);
         if *under_way == credits {
             assert!(last_in_line);

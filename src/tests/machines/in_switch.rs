@@ -35,6 +35,25 @@ fn each_port_carries_the_buffer_and_one_chunk_of_it() {
     }
 }
 
+#[test]
+fn credits_count_for_what_no_switch_copies_or_sums() {
+    let (_, text) = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap();
+    let took = |text: &str, algorithm| {
+        let network = topology::parse("m.toml", text, &[("nodes".into(), "4".into())]).unwrap();
+        let places: Vec<u32> = (0..32).collect();
+        let view = RankView::flat(Collective::AllReduce, 0, 32, 0).arranged(network.arrangement(&places));
+        let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), &view);
+        let (count, slice_bytes) = (32 << 20, 16 << 10);
+        let call = PricedCall { plans: &plans, places: &places, view, count, size: 1, slice_bytes };
+        engine::price(&network, &call, &[0; 32]).unwrap().exit_ps
+    };
+    let bounded = text.replacen("in_switch = 0.85", "in_switch = 0.85\ncredits = 4", 1);
+    assert_eq!(took(&bounded, "in_switch_trees"), took(text, "in_switch_trees"));
+    // Without them a rank posts all slices at once, and its NVLink serves one lane of its trees after the other.
+    let last = |text: &str| took(text, "rail_trees").into_iter().max().unwrap();
+    assert!(last(&bounded) * 5 < last(text) * 4, "{} of {}", last(&bounded), last(text));
+}
+
 /// nccl-tests on one DGX H100, out of place: bytes, and microseconds.
 const PUBLISHED: [(u64, f64); 4] =
     [(64 << 20, 324.7), (256 << 20, 1112.5), (1 << 30, 4029.0), (4 << 30, 15749.0)];

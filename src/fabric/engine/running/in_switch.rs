@@ -6,7 +6,7 @@
 //!                                                                                             g2.tx   [--] > g0.rx   [--]
 //! ```
 //!
-//! The copies of a slice are posted at one moment, since the ports at such switches have no credits. A sum's last byte leaves the switch
+//! The copies of a slice are posted at one moment, since credits do not count for them. A sum's last byte leaves the switch
 //! no earlier than that of each of its parts has come.
 
 use super::{NONE, Program, ProgramStep, Running, Served, StepMessage};
