@@ -177,18 +177,22 @@ fn streams_are_over_when_their_scope_is_even_if_it_fails() {
         assert_eq!(refused(failed), Code::InvalidArgument);
         assert!(sum.iter().all(|&x| x == 3) && most.iter().all(|&x| x == 2) && flags == [true; 3]);
         assert_eq!(*order.lock().unwrap(), [1, 2]);
-        let mut all = [0; 2];
+        let (mut all, mut sums, mut from) = ([0; 2], [0; 2], [0]);
         let me = [comm.rank()];
+        let other = 1 - comm.rank();
         penny::streams(|scope| {
             let stream = scope.stream()?;
             let mut group = Group::new();
             group.all_gather(&comm, &me, &mut all)?;
+            group.all_reduce(&comm, &[1, 2], &mut sums, Op::Sum)?;
+            group.send(&comm, &me, other)?;
+            group.recv(&comm, &mut from, other)?;
             group.end_on(&stream)?;
             stream.synchronize()?;
             assert!(stream.is_idle()?);
             Ok(())
         })?;
-        assert_eq!(all, [0, 1]);
+        assert_eq!((all, sums, from), ([0, 1], [2, 4], [other]));
         Ok(())
     })
     .unwrap();

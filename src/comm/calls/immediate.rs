@@ -90,7 +90,11 @@ pub fn simulate_together(calls: Vec<Queued>) -> Result<u64> {
 /// Queues calls on a stream. `grouped`: they are made together.
 pub fn on_stream(calls: Vec<Queued>, grouped: bool, stream: StreamHandle) -> Result<()> {
     let _recorded = recorder::record(|d| calls.iter().for_each(|call| call.describe(d, stream.bits())));
-    if calls.is_empty() { Ok(()) } else { stream::queue(Batch { calls, grouped }, &[Some(stream)]) }
+    if calls.is_empty() {
+        return Ok(());
+    }
+    let streams = vec![Some(stream); calls.len()];
+    stream::queue(Batch { calls, grouped }, &streams)
 }
 /// Refuses a stream's own worker thread, which would wait for its own end.
 pub fn refuse_stream_worker() -> Result<()> {

@@ -237,7 +237,7 @@ pub fn stream_host_function(
     Ok(())
 }
 
-/// Queues checked calls on these streams, those that have nothing to do with each other apart from each other ([`parts`]). Calls of a part
+/// Queues checked calls, each on its stream, those that have nothing to do with each other apart from each other ([`parts`]). Calls of a part
 /// are queued on the first of its streams: they begin when all of its streams have reached this point, and all continue when they
 /// have completed. If a stream is `None` all calls are one part, and the caller waits for it and gets the outcome.
 ///
@@ -245,6 +245,7 @@ pub fn stream_host_function(
 /// computes, in the order of its calls. A thread that calls for other ranks of the machine as well must go on to queue their
 /// calls, which this one waits for, so there the stream's own thread makes them.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    assert_eq!(batch.calls.len(), streams.len(), "each call has its stream");
     if let Err(half) = batch.check_own() {
         // An argument that is wrong by itself comes first.
         return Err(streams.iter().flatten().try_for_each(|stream| check(*stream)).err().unwrap_or(half));
