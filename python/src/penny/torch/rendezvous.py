@@ -30,6 +30,9 @@ def join(store: Store, rank: int, size: int, timeout: timedelta, name: str) -> i
 
     name: says which ranks of the job the group has, and is the same on all of them.
     """
+    if size == 1:
+        # It has nobody to meet. Torch may give its number to another group at the same time, whose ranks are in this store.
+        return connect(new_id(), rank, size, timeout, name)
     # A store may outlive the group and its next incarnation, so a rank counts how often it has come here.
     turn = store.add(f"turns/{rank}", 1)
     unique_id, first = _exchanged_id(store, f"id/{turn}", rank, name, timeout)
