@@ -8,6 +8,7 @@ use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource, hints};
+use crate::memory::control::arrivals::BEHIND;
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
@@ -180,6 +181,9 @@ pub fn run(
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
+            if !needs_all {
+                ask_ahead(t, scope, peers, r, job.input.bytes());
+            }
             all_packed &= t.meet_payload(r, scope, job.input.bytes(), needs_all)?.payload;
         }
         if !all_packed && needs_all {
@@ -222,11 +226,13 @@ pub fn run(
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
+            ask_ahead(t, scope, peers, job.root, block);
             t.meet_payload(job.root, scope, block, false)?;
             kernels::copy(job.output, t.payload_of(job.root, scope.seq, block, false), false);
         }
         Collective::Scatter => {
             if me != job.root {
+                ask_ahead(t, scope, peers, job.root, n as usize * block);
                 t.meet(job.root, scope)?;
             }
             let all = if me == job.root {
@@ -244,6 +250,14 @@ pub fn run(
         peers.done = scope.seq - 1;
     }
     Ok(DirectOutcome::Done)
+}
+
+/// Asks for the lines of the call after the next of a rank that was found to run ahead, call after call: they are written already.
+#[inline]
+fn ask_ahead(t: &Transport, scope: &Scope, peers: &mut PeerProgress, rank: Rank, bytes: usize) {
+    if peers.is_far_ahead(t.has_arrived(rank, scope.seq)) && bytes <= BEHIND {
+        t.ask_for_arrival(rank, scope.seq + 2, bytes);
+    }
 }
 
 /// Returns the bytes of an input of `blocks` blocks; padded inputs may end early.

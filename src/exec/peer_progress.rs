@@ -21,6 +21,8 @@ pub struct PeerProgress {
     offers: Vec<Option<Offer>>,
     /// The last call that has used each block of this rank's payloads.
     used: [u64; 2 * LARGEST_HALF],
+    /// How many arrivals in a row were there when this rank looked for the first time.
+    ready: u32,
     /// Memory for operands that are read from peers' private memory.
     pub(super) pieces: Pieces,
     /// Where its payloads lie in its staging memory.
@@ -31,7 +33,7 @@ impl Default for PeerProgress {
     fn default() -> PeerProgress {
         let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
         let (pieces, payload_use) = (Pieces::default(), PayloadUse::default());
-        PeerProgress { done: 0, pace, call: 0, offers, used, pieces, payload_use }
+        PeerProgress { done: 0, ready: 0, pace, call: 0, offers, used, pieces, payload_use }
     }
 }
 
@@ -55,6 +57,13 @@ impl PeerProgress {
         let offer = t.meet(rank, scope)?;
         self.offers[rank as usize] = Some(offer);
         Ok(offer)
+    }
+
+    /// Notes whether the arrival of a rank of which this one only reads was there at once. Tells whether such ranks run ahead.
+    #[inline]
+    pub(super) fn is_far_ahead(&mut self, ready: bool) -> bool {
+        self.ready = if ready { self.ready.saturating_add(1) } else { 0 };
+        self.ready > 8
     }
 
     /// Waits until this rank may write its arrival line, and a payload of `payload` bytes. `mutual`: see [`Transport::payload_of`].
@@ -118,5 +127,19 @@ impl PeerProgress {
         }
         self.done = done;
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_far_ahead_when_many_of_its_arrivals_in_a_row_were_there_at_once() {
+        let mut peers = PeerProgress::default();
+        let mut ahead = |ready| peers.is_far_ahead(ready);
+        assert!((0..8).all(|_| !ahead(true)));
+        assert!(ahead(true) && ahead(true));
+        assert!(!ahead(false) && !ahead(true), "it has been waited for");
     }
 }

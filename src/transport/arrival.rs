@@ -171,6 +171,16 @@ impl Transport {
         }
     }
 
+    /// Asks for the lines of a rank's arrival with a payload that lies behind the line, and waits for nothing.
+    #[inline]
+    pub fn ask_for_arrival(&self, rank: Rank, seq: u64, bytes: usize) {
+        let lines = self.lines(rank);
+        if self.control.has_arrivals(seq) {
+            hints::prefetch(lines.arrival_bytes(rank, seq));
+            hints::prefetch(lines.payload(rank, seq, bytes));
+        }
+    }
+
     /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
     /// fetched together, and not one after the other. `mutual`: see [`Transport::payload_of`].
     #[inline]
