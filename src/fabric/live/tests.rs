@@ -102,14 +102,18 @@ fn a_thread_of_a_stream_that_was_left_behind_counts_again_when_a_thread_of_the_p
     let participants = participants("dgx-h100", 3, 1_000_000);
     let (end, is_over) = mpsc::channel::<()>();
     let (begin, is_begun) = mpsc::channel();
+    let (pass_on, has_passed) = mpsc::channel();
     let rank = &participants[2];
     std::thread::scope(|scope| {
         scope.spawn(move || {
             pass(rank, half(true, 2, 0, 1, 64)).unwrap();
             let _idle = NotedWait::idle();
+            pass_on.send(()).unwrap();
             let _ = is_over.recv();
         });
         pass(&participants[0], half(false, 2, 0, 1, 64)).unwrap();
+        // Who comes out of a call is present again.
+        has_passed.recv().unwrap();
         // The thread that calls for the rank is busy with something else.
         scope.spawn(move || {
             rank.note_caller();
