@@ -235,6 +235,15 @@ fn symmetric_vectors_are_reached_by_offset_and_never_outside() {
         data.free()?;
         heap.finalize()?;
         assert_eq!(refused(count.load(0, 0)), Code::InvalidUsage);
+        // The next heap may lie where the first one lay.
+        let heap = comm.symmetric_heap()?;
+        let fresh = heap.vec::<u32>(2)?;
+        assert_eq!(refused(count.fetch(0, Reduction::Add, 1, other)), Code::InvalidUsage);
+        assert_eq!(refused(count.free()), Code::InvalidUsage);
+        heap.barrier()?;
+        assert_eq!(fresh.load(0, comm.rank())?, 0);
+        fresh.free()?;
+        heap.finalize()?;
         Ok(())
     })
     .unwrap();

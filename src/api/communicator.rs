@@ -7,6 +7,7 @@ use crate::bootstrap::UniqueId;
 use crate::comm::{self, CommHandle, Grouping};
 use crate::error::{Code, Result};
 use crate::types::{Rank, RedOp as Op};
+use std::sync::atomic::AtomicU64;
 
 /// One rank's membership in a communicator: the ranks that make calls together.
 ///
@@ -40,15 +41,21 @@ pub struct Communicator {
     handle: CommHandle,
     rank: Rank,
     size: u32,
+    /// Symmetric heaps that were finalized.
+    heaps_before: AtomicU64,
 }
 
 /// # Making and leaving
 impl Communicator {
     pub(super) fn own(handle: CommHandle) -> Result<Communicator> {
-        Ok(Communicator { handle, rank: comm::user_rank(handle)?, size: comm::count(handle)? })
+        let (rank, size) = (comm::user_rank(handle)?, comm::count(handle)?);
+        Ok(Communicator { handle, rank, size, heaps_before: AtomicU64::new(0) })
     }
     pub(super) fn handle(&self) -> CommHandle {
         self.handle
+    }
+    pub(super) fn heaps_before(&self) -> &AtomicU64 {
+        &self.heaps_before
     }
 
     /// Joins the communicator of all processes of this launch: under `penny run`, `mpirun`, `mpiexec`, `srun`, `torchrun`,

@@ -8,6 +8,7 @@ use crate::memory::view::Address;
 use crate::onesided::{Atomic, AtomicOp, Change, Comparison, Several, SignalOp, SymmetricMemory};
 use crate::types::Rank;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 
 /// Memory that all ranks of a communicator allocate together, at the same place in each rank's heap.
 ///
@@ -43,6 +44,8 @@ pub struct SymmetricHeap<'c> {
 #[derive(Debug)]
 pub struct SymmetricVec<'c, T: Plain> {
     comm: &'c Communicator,
+    /// The heap, by the number of those before it.
+    heap: u64,
     start: usize,
     len: usize,
     elements: PhantomData<T>,
@@ -77,7 +80,8 @@ impl<'c> SymmetricHeap<'c> {
         let bytes =
             bytes.ok_or_else(|| Error::argument(format!("len {len} is more than memory can hold")))?;
         let start = comm::shmem_alloc(self.comm.handle(), bytes, 64, true)?;
-        Ok(SymmetricVec { comm: self.comm, start, len, elements: PhantomData })
+        let heap = self.comm.heaps_before().load(Ordering::Relaxed);
+        Ok(SymmetricVec { comm: self.comm, heap, start, len, elements: PhantomData })
     }
 
     /// Waits until all ranks have called it; their earlier puts are then visible to all ranks.
@@ -97,7 +101,9 @@ impl<'c> SymmetricHeap<'c> {
 
     /// Gives the whole heap up. All ranks call. Its vectors are refused from then on.
     pub fn finalize(self) -> Result<()> {
-        comm::shmem_finalize(self.comm.handle())
+        comm::shmem_finalize(self.comm.handle())?;
+        self.comm.heaps_before().fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -117,8 +123,19 @@ impl<T: Plain> SymmetricVec<'_, T> {
         self.len == 0
     }
 
+    /// Refuses a vector whose heap was finalized: the next heap may lie at the same place.
+    fn is_of_this_heap(&self) -> Result<()> {
+        match self.heap == self.comm.heaps_before().load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(Error::usage(
+                "the vector is of a symmetric heap that was finalized; allocate it anew in the present heap",
+            )),
+        }
+    }
+
     /// Returns the name of `count` elements from `at` on, if they lie within.
     fn elements(&self, at: usize, count: usize) -> Result<Address<'static>> {
+        self.is_of_this_heap()?;
         if at > self.len || count > self.len - at {
             return Err(Error::argument(format!(
                 "elements {at}..{} are meant, and the vector has {} on each rank",
@@ -167,6 +184,7 @@ impl<T: Plain> SymmetricVec<'_, T> {
 
     /// Gives the vector back. All ranks call.
     pub fn free(self) -> Result<()> {
+        self.is_of_this_heap()?;
         comm::shmem_free(self.comm.handle(), self.start)
     }
 }
