@@ -49,7 +49,7 @@ impl Code {
 }
 
 /// An error. It is a pointer to its contents, so that a result without a value is one word and is returned in a register.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error(Arc<Failure>);
 
 /// What has failed: the code for programs, the sentence for people.
@@ -139,6 +139,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)
+    }
+}
+
+/// As a program prints it that ends with it: `fn main() -> penny::Result<()>`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.code, self.message)
     }
 }
 

@@ -250,6 +250,19 @@ fn symmetric_vectors_are_reached_by_offset_and_never_outside() {
 }
 
 #[test]
+fn the_error_of_ranks_that_are_threads_is_the_cause() {
+    let ended = on_threads(3, |comm| {
+        if comm.rank() == 2 {
+            comm.broadcast(&mut [1], 99)?;
+        }
+        comm.barrier()
+    });
+    let error = ended.unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{error}");
+    assert!(format!("{error:?}").starts_with("InvalidArgument: root 99 is"), "{error:?}");
+}
+
+#[test]
 fn mailboxes_copy_messages_and_refuse_what_does_not_fit() {
     on_threads(2, |comm| {
         let mailbox = comm.mailbox(2, 8, 32)?;
@@ -265,6 +278,13 @@ fn mailboxes_copy_messages_and_refuse_what_does_not_fit() {
         let mut long = [9; 64];
         let received = mailbox.thread(1).recv(&mut long)?;
         assert_eq!((received.bytes, &long[..20], long[63]), (32, &[other as u8; 20][..], 9));
+        me.send(&[5], Destination::thread(other, 1))?;
+        assert_eq!(mailbox.thread(1).recv(&mut long)?.bytes, 16);
+        assert_eq!(
+            long[..16],
+            [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            "nothing of the message before"
+        );
         assert_eq!(me.try_recv(&mut long)?, None);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| mailbox.thread(1).idle(true));

@@ -105,8 +105,9 @@ static void a_revoked_communicator_can_be_shrunk(void) {
     pennyResult_t state;
     pennyUniqueId id;
     OK(pennyCommDup(comm, &parent));
-    /* A rank of another host may still be making it. */
-    OK(pennyBarrier(parent, NULL));
+    /* A rank of another host may still be making it; and what rank 0 does next may overtake its part of the barrier. */
+    state = pennyBarrier(parent, NULL);
+    CHECK(state == pennySuccess || (state == pennyRemoteError && rank != 0));
     if (rank == 0) OK(pennyCommRevoke(parent, PENNY_REVOKE_DEFAULT));
     do OK(pennyCommGetAsyncError(parent, &state));
     while (state == pennySuccess);

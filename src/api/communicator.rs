@@ -6,8 +6,8 @@ use super::request;
 use crate::bootstrap::UniqueId;
 use crate::comm::{self, CommHandle, Grouping};
 use crate::error::{Code, Result};
+use crate::sync::prim::AtomicU64;
 use crate::types::{Rank, RedOp as Op};
-use std::sync::atomic::AtomicU64;
 
 /// One rank's membership in a communicator: the ranks that make calls together.
 ///

@@ -53,7 +53,7 @@ pub struct Destination {
 /// The description of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes that were copied: the message's length, rounded up to a multiple of 16, or less if the buffer is shorter.
+    /// Bytes that were copied: the message's length, rounded up to a multiple of 16 with zeros behind it, or less if the buffer is shorter.
     pub bytes: usize,
     /// The rank that sent it.
     pub source_rank: Rank,

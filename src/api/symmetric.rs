@@ -6,9 +6,9 @@ use crate::comm;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
 use crate::onesided::{Atomic, AtomicOp, Change, Comparison, Several, SignalOp, SymmetricMemory};
+use crate::sync::prim::Ordering;
 use crate::types::Rank;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
 
 /// Memory that all ranks of a communicator allocate together, at the same place in each rank's heap.
 ///

@@ -193,7 +193,7 @@ impl Mailboxes {
         Ok(self.mine().send_slot(thread, 0).addr() as usize)
     }
 
-    /// Writes the beginning of a thread's next message, and sets its length to the flits that hold it.
+    /// Writes a thread's next message, with zeros up to the end of the last flit, and sets its length to the flits that hold it.
     pub fn write(&self, thread: i32, message: Payload<'_>) -> Result<usize> {
         let (thread, guard) = self.sit(thread)?;
         let most = self.mine().shape().slot_bytes as usize;
@@ -203,9 +203,12 @@ impl Mailboxes {
                 message.bytes()
             )));
         }
-        let slot = self.mine().send_slot(thread, message.bytes());
-        kernels::copy(slot, message, false);
-        guard.set_flits(message.bytes().div_ceil(FLIT) as u32);
+        let (bytes, flits) = (message.bytes(), message.bytes().div_ceil(FLIT));
+        let slot = self.mine().send_slot(thread, flits * FLIT);
+        kernels::copy(slot.part(0, bytes), message, false);
+        // All flits are sent: what an earlier message has left there is not.
+        kernels::zero(slot.part(bytes, flits * FLIT - bytes));
+        guard.set_flits(flits as u32);
         Ok(slot.addr() as usize)
     }
 

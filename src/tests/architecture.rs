@@ -15,7 +15,7 @@ const EVERYONE: &[&str] = &["error", "types", "env", "log", "hash", "json", "spe
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("api", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId"]),
+    ("api", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId", "sync::prim"]),
     ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId", "handle"]),
     ("sim", &["plan", "algorithms", "topology", "fabric"]),
     (

@@ -101,8 +101,7 @@ fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
 fn a_thread_of_a_stream_that_was_left_behind_counts_again_when_a_thread_of_the_program_acts() {
     let participants = participants("dgx-h100", 3, 1_000_000);
     let (end, is_over) = mpsc::channel::<()>();
-    let (begin, is_begun) = mpsc::channel();
-    let (pass_on, has_passed) = mpsc::channel();
+    let ((begin, is_begun), (pass_on, has_passed)) = (mpsc::channel(), mpsc::channel());
     let rank = &participants[2];
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -112,7 +111,6 @@ fn a_thread_of_a_stream_that_was_left_behind_counts_again_when_a_thread_of_the_p
             let _ = is_over.recv();
         });
         pass(&participants[0], half(false, 2, 0, 1, 64)).unwrap();
-        // Who comes out of a call is present again.
         has_passed.recv().unwrap();
         // The thread that calls for the rank is busy with something else.
         scope.spawn(move || {

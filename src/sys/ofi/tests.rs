@@ -170,8 +170,10 @@ fn a_descriptor_tells_of_what_has_come_and_is_open_only_as_long_as_it_is_wanted(
         a.may_sleep() && !is_readable(again)
     });
     a.close_descriptor();
-    assert!(!a.is_slept_on(), "it is closed");
-    assert_eq!(super::wakeup::descriptor_of(a.objects.cq), None, "the first queue has none with tcp");
+    let is_kept = super::wakeup::descriptor_of(a.objects.cq).is_some();
+    // The provider of 1.17 stands above tcp and has another name.
+    let may_keep = a.wakeup == super::wakeup::Wakeup::OfQueue;
+    assert_eq!((a.is_slept_on(), is_kept), (may_keep, may_keep), "the first queue has none with tcp");
 }
 
 #[test]
