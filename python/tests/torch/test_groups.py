@@ -132,6 +132,25 @@ def ranks_that_alone_know_of_their_group(job: Job) -> None:
 
 
 @CASES.on(4)
+def a_group_of_one_rank_meets_nobody(job: Job) -> None:
+    """Torch may give its number to another group at the same time, whose ranks are in the same store."""
+    if BACKEND != "penny":
+        return
+    members = [1] if job.rank == 1 else [0, 2, 3]
+    if job.rank != 1:
+        # Rank 0 comes last: until then its group has no id.
+        job.store.wait([f"{turn} is there" for turn in (["lone", "second"] if job.rank == 0 else ["lone"])])
+    if job.rank == 2:
+        job.store.set("second is there", "")
+    group = made(dist.PrefixStore("lone", job.store), members.index(job.rank), members)
+    if job.rank == 1:
+        job.store.set("lone is there", "")
+    tensor = torch.tensor([job.rank])
+    group.allreduce([tensor]).wait()
+    assert int(tensor) == sum(members)
+
+
+@CASES.on(4)
 def ranks_that_have_made_different_groups_before_are_told_of_the_mixture(job: Job) -> None:
     """Torch numbers groups on each rank for itself: the first of one pair and the second of another meet under one number."""
     if BACKEND != "penny" or job.rank in (1, 2):
@@ -142,22 +161,22 @@ def ranks_that_have_made_different_groups_before_are_told_of_the_mixture(job: Jo
         with pytest.raises(
             dist.DistBackendError, match="of the ranks 1, 3 has met rank 0 of .* of the ranks 0, 2: all ranks"
         ):
-            mixed(store, 1, mine)
+            made(store, 1, mine)
     else:
-        group = mixed(store, 0, mine)
+        group = made(store, 0, mine)
         with pytest.raises(dist.DistBackendError, match="rank 1 .*aborted"):
             group.allreduce([torch.ones(1)]).wait()
 
 
-def mixed(store: dist.Store, place: int, ranks: list[int]) -> Any:
-    """Makes a pair as new_group does."""
+def made(store: dist.Store, place: int, ranks: list[int]) -> Any:
+    """Makes a group as new_group does."""
     options = SimpleNamespace(
         timeout=PATIENCE,
         global_ranks_in_group=ranks,
         split_from=None,
         store=store,
         group_rank=place,
-        group_size=2,
+        group_size=len(ranks),
         process_group=None,
     )
     return create(options, None)
