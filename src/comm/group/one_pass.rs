@@ -277,7 +277,7 @@ impl Pass<'_> {
             Shape::ReduceScatter => {
                 fold(in_vector, &[Dest::cached(self.part(self.buffers[block][1], &elements))]);
             }
-            Shape::AllGather => self.copy_to_all(block, elements.clone(), in_vector.start - elements.start),
+            Shape::AllGather => self.copy_to_all(block, elements, block * self.count),
             Shape::Broadcast => self.copy_to_all(self.root, elements, 0),
         }
     }
