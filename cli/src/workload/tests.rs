@@ -131,8 +131,14 @@ fn a_collective_alone_takes_what_sim_says() {
             let steps = played(&text, &network, &ComputeRule::Keep).unwrap();
             let count = amounts::block(subject, 16 << 20, ranks.into()) / 4;
             let times = penny::sim::times(&network, subject, ranks, count, penny::DataType::Float32).unwrap();
+            // NCCL's formula takes another one than the quickest there.
+            let chosen = match (fabric, subject) {
+                ("dgx-h100:nodes=2,as=nccl", penny::Collective::AllReduce) => "in_switch_trees",
+                _ => times[0].algorithm,
+            };
+            let expected = times.iter().find(|time| time.algorithm == chosen).map(|time| time.picoseconds);
             let last = steps[0].iter().map(|account| account.total).max();
-            assert_eq!(last, Some(times[0].picoseconds), "{fabric} {collective}");
+            assert_eq!(last, expected, "{fabric} {collective}");
         }
     }
 }
