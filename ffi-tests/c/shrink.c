@@ -105,9 +105,9 @@ static void a_revoked_communicator_can_be_shrunk(void) {
     pennyResult_t state;
     pennyUniqueId id;
     OK(pennyCommDup(comm, &parent));
-    /* A rank of another host may still be making it; and what rank 0 does next may overtake its part of the barrier. */
+    /* A rank of another host may still be making it. Between hosts the revocation may overtake rank 0's part of the barrier. */
     state = pennyBarrier(parent, NULL);
-    CHECK(state == pennySuccess || (state == pennyRemoteError && rank != 0));
+    CHECK(state == pennySuccess || (state == pennyRemoteError && rank != 0 && getenv("PENNY_HOST_ID") != NULL));
     if (rank == 0) OK(pennyCommRevoke(parent, PENNY_REVOKE_DEFAULT));
     do OK(pennyCommGetAsyncError(parent, &state));
     while (state == pennySuccess);

@@ -7,8 +7,8 @@
 //!     Swap::Results     the result of a slice lies where the other rank's input of that slice lay
 //! ```
 //!
-//! Nobody waits more for that. Within a call a rank has read what the other wrote at a place before it writes there, since higher levels
-//! run first in a wave; between calls it has waited until the other is done with the last call of this half.
+//! This adds no synchronization. Within a call, a rank reads the other rank's data at a place before it writes there, because higher
+//! levels run first in a wave. Between calls, it waits until the other rank has finished the previous call of this half, as it does without a swap.
 
 use super::Run;
 use crate::memory::view::Payload;

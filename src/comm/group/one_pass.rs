@@ -72,7 +72,8 @@ pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
     };
     let is_its_own = |(i, call): (usize, &Queued)| calls[..i].iter().all(|other| other.comm() != call.comm());
     (2..=MOST_RANKS).contains(&calls.len())
-        && Shape::of(like).is_some_and(Shape::needs_all_inputs)
+        && is_served(like)
+        && needs_all_inputs(like.collective)
         && vector(like, calls.len()).saturating_mul(calls.len()) <= MOST_BYTES
         && calls.len() == first.transport.nranks() as usize
         && calls.iter().all(is_one)
@@ -84,13 +85,12 @@ fn try_make<'c, const N: usize>(
     entry: Entry,
 ) -> Option<()> {
     let n = calls.len();
-    let (mut shape, mut bytes) = (None, 0);
+    let (mut collective, mut bytes) = (None, 0);
     let mut ranks: [Option<RankCall>; N] = std::array::from_fn(|_| None);
     for call in calls {
         let (comm, call) = call?;
-        shape = Some(Shape::of(call)?);
-        bytes = vector(call, n);
-        if bytes.saturating_mul(n) > MOST_BYTES {
+        (collective, bytes) = (Some(call.collective), vector(call, n));
+        if !is_served(call) || bytes.saturating_mul(n) > MOST_BYTES {
             return None;
         }
         let inside = registry::go_inside_if_free(comm, entry)?;
@@ -114,7 +114,14 @@ fn try_make<'c, const N: usize>(
     }
     let buffers: [[Payload<'static>; 2]; N] = ranks.map(|rank| rank.buffers);
     let (fold, count, size) = (known.recipe.fold, known.count, known.size);
-    let pass = Pass { shape: shape?, fold, root: known.root as usize, buffers: &buffers[..n], count, size };
+    let pass = Pass {
+        collective: collective?,
+        fold,
+        root: known.root as usize,
+        buffers: &buffers[..n],
+        count,
+        size,
+    };
     let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) > FOR_ONE_CORE;
     let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
     match helpers {
@@ -122,18 +129,20 @@ fn try_make<'c, const N: usize>(
         None => pass.run(),
     }
     for rank in &ranks[..n] {
-        rank.inside.get()?.count_unnumbered(pass.shape.collective(), known.bytes);
+        rank.inside.get()?.count_unnumbered(pass.collective, known.bytes);
     }
     Some(())
 }
 
+/// Returns the blocks of the longest vector of a collective among `n` ranks.
+fn blocks(collective: Collective, n: usize) -> usize {
+    let n = n as u32;
+    collective.blocks_in(0, n, 0).max(collective.blocks_out(0, n, 0)) as usize
+}
+
 /// Returns the bytes of the longest vector of a call among `n` ranks.
 fn vector(call: &Call<'_>, n: usize) -> usize {
-    let blocks = match call.collective {
-        Collective::AllGather | Collective::ReduceScatter => n,
-        _ => 1,
-    };
-    call.count.saturating_mul(call.dtype.size()).saturating_mul(blocks)
+    call.count.saturating_mul(call.dtype.size()).saturating_mul(blocks(call.collective, n))
 }
 
 /// Tells whether a rank is of the same communicator as another and makes the same call.
@@ -153,48 +162,20 @@ fn are_apart(ranks: &[&RankCall]) -> bool {
     })
 }
 
-/// A collective that is made in one pass.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    AllReduce,
-    Reduce,
-    ReduceScatter,
-    AllGather,
-    Broadcast,
+/// Tells whether a call is one that is made in one pass.
+fn is_served(call: &Call<'_>) -> bool {
+    use Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+    !call.padded && matches!(call.collective, AllReduce | Reduce | ReduceScatter | AllGather | Broadcast)
 }
 
-impl Shape {
-    fn of(call: &Call<'_>) -> Option<Shape> {
-        Some(match call.collective {
-            _ if call.padded => return None,
-            Collective::AllReduce => Shape::AllReduce,
-            Collective::Reduce => Shape::Reduce,
-            Collective::ReduceScatter => Shape::ReduceScatter,
-            Collective::AllGather => Shape::AllGather,
-            Collective::Broadcast => Shape::Broadcast,
-            _ => return None,
-        })
-    }
-
-    fn collective(self) -> Collective {
-        match self {
-            Shape::AllReduce => Collective::AllReduce,
-            Shape::Reduce => Collective::Reduce,
-            Shape::ReduceScatter => Collective::ReduceScatter,
-            Shape::AllGather => Collective::AllGather,
-            Shape::Broadcast => Collective::Broadcast,
-        }
-    }
-
-    /// Tells whether no rank is done before the input of every rank is there.
-    fn needs_all_inputs(self) -> bool {
-        matches!(self, Shape::AllReduce | Shape::ReduceScatter | Shape::AllGather)
-    }
+/// Tells whether no rank is done before the input of every rank is there.
+fn needs_all_inputs(collective: Collective) -> bool {
+    matches!(collective, Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather)
 }
 
 /// What is to be done, for any thread.
 struct Pass<'a> {
-    shape: Shape,
+    collective: Collective,
     /// The reduction, for those that reduce.
     fold: Option<Fold>,
     root: usize,
@@ -209,16 +190,13 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// Returns the elements of all blocks: one after the other, they are what is to be divided.
     fn elements(&self) -> usize {
-        match self.shape {
-            Shape::ReduceScatter | Shape::AllGather => self.count * self.buffers.len(),
-            _ => self.count,
-        }
+        self.count * blocks(self.collective, self.buffers.len())
     }
 
     /// Makes it on this thread.
     fn run(&self) {
-        match (self.shape, &self.fold) {
-            (Shape::AllReduce, Some(fold)) if self.count * self.size <= SHORT => {
+        match (self.collective, &self.fold) {
+            (Collective::AllReduce, Some(fold)) if self.count * self.size <= SHORT => {
                 let [first, others @ ..] = self.buffers else { return };
                 let sources = self.sources(0..self.count);
                 fold.fold(&sources[..self.buffers.len()], &[Dest::cached(first[1])], self.count, true);
@@ -268,17 +246,17 @@ impl Pass<'_> {
             let count = elements.len();
             fold.fold(&self.sources(elements)[..n], dests, count, true);
         };
-        match self.shape {
-            Shape::AllReduce => fold(elements.clone(), &outputs(&elements)[..n]),
-            Shape::Reduce => {
+        match self.collective {
+            Collective::AllReduce => fold(elements.clone(), &outputs(&elements)[..n]),
+            Collective::Reduce => {
                 let output = self.part(self.buffers[self.root][1], &elements);
                 fold(elements, &[Dest::cached(output)]);
             }
-            Shape::ReduceScatter => {
+            Collective::ReduceScatter => {
                 fold(in_vector, &[Dest::cached(self.part(self.buffers[block][1], &elements))]);
             }
-            Shape::AllGather => self.copy_to_all(block, elements, block * self.count),
-            Shape::Broadcast => self.copy_to_all(self.root, elements, 0),
+            Collective::AllGather => self.copy_to_all(block, elements, block * self.count),
+            _ => self.copy_to_all(self.root, elements, 0),
         }
     }
 

@@ -1,6 +1,7 @@
 use crate::comm::calls::collective::Call;
 use crate::comm::{
-    self, CommHandle, registry, stream_create, stream_destroy, stream_host_function, stream_synchronize,
+    self, CommHandle, StreamHandle, registry, stream_create, stream_destroy, stream_host_function,
+    stream_synchronize,
 };
 use crate::error::Result;
 use crate::kernels;
@@ -61,6 +62,15 @@ fn in_a_group(comms: &[CommHandle], calls: &[Call<'static>]) -> Result<()> {
         comm::collective(*comm, call, None)?;
     }
     comm::group_end()
+}
+
+/// Queues the call of each rank on its stream, all in a group.
+fn queue_group(comms: &[CommHandle], calls: &[Call<'static>], streams: &[StreamHandle]) {
+    comm::group_start().unwrap();
+    for ((comm, call), stream) in comms.iter().zip(calls).zip(streams) {
+        comm::collective(*comm, call, Some(*stream)).unwrap();
+    }
+    comm::group_end().unwrap();
 }
 
 /// Returns the number of the last call of a rank that its peers know of.
@@ -198,13 +208,7 @@ fn a_group_on_streams_waits_for_what_is_queued_before_it_on_any_of_them() {
     let mut buffers = Buffers::new(2, COUNT * 4);
     let calls: Vec<_> =
         (0..2).map(|rank| all_reduce(buffers.of(rank, false), COUNT, DataType::Uint32, RedOp::Max)).collect();
-    let group = || {
-        comm::group_start().unwrap();
-        for i in 0..2 {
-            comm::collective(comms[i], &calls[i], Some(streams[i])).unwrap();
-        }
-        comm::group_end().unwrap();
-    };
+    let group = || queue_group(&comms, &calls, &streams);
     let settle = || streams.iter().for_each(|stream| stream_synchronize(Some(*stream)).unwrap());
     // The first calls are those that later ones are like.
     group();
@@ -239,11 +243,7 @@ fn the_root_of_a_broadcast_on_streams_waits_for_no_other_rank() {
     by_threads(&comms, &calls);
     let (let_go, held) = mpsc::channel::<()>();
     stream_host_function(Some(streams[1]), move || held.recv().unwrap()).unwrap();
-    comm::group_start().unwrap();
-    for i in 0..2 {
-        comm::collective(comms[i], &calls[i], Some(streams[i])).unwrap();
-    }
-    comm::group_end().unwrap();
+    queue_group(&comms, &calls, &streams);
     let until = Instant::now() + Duration::from_secs(60);
     while comm::stream_query(Some(streams[0])).is_err() && Instant::now() < until {
         std::thread::yield_now();
@@ -268,11 +268,7 @@ fn an_abort_before_the_turn_of_a_group_on_streams_ends_it() {
     by_threads(&comms, &calls);
     let (let_go, held) = mpsc::channel::<()>();
     stream_host_function(Some(streams[0]), move || held.recv().unwrap()).unwrap();
-    comm::group_start().unwrap();
-    for i in 0..2 {
-        comm::collective(comms[i], &calls[i], Some(streams[i])).unwrap();
-    }
-    comm::group_end().unwrap();
+    queue_group(&comms, &calls, &streams);
     comm::abort(comms[1]).unwrap();
     let_go.send(()).unwrap();
     for stream in streams {

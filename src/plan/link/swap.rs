@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Whose slot for which slice lies in each place: owner, slot, place of `depth`.
+    /// The contents of the staging memory. Key: owner of the memory, slot, index below `depth`. Value: maker of the data, its slot, the slice.
     type Memory = HashMap<(Rank, u32, u64), (Rank, u32, u64)>;
 
     /// Runs both programs, each step when all that it waits for is there, in an order that follows from the seed. Each input or result is
