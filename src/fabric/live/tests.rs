@@ -101,28 +101,28 @@ fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
 fn a_thread_of_a_stream_that_was_left_behind_counts_again_when_a_thread_of_the_program_acts() {
     let participants = participants("dgx-h100", 3, 1_000_000);
     let (end, is_over) = mpsc::channel::<()>();
-    let ((begin, is_begun), (pass_on, has_passed)) = (mpsc::channel(), mpsc::channel());
+    let ((begin, is_begun), (act, acts)) = (mpsc::channel(), mpsc::channel());
     let rank = &participants[2];
     std::thread::scope(|scope| {
         scope.spawn(move || {
             pass(rank, half(true, 2, 0, 1, 64)).unwrap();
             let _idle = NotedWait::idle();
-            pass_on.send(()).unwrap();
             let _ = is_over.recv();
         });
         pass(&participants[0], half(false, 2, 0, 1, 64)).unwrap();
-        has_passed.recv().unwrap();
         // The thread that calls for the rank is busy with something else.
         scope.spawn(move || {
             rank.note_caller();
             begin.send(()).unwrap();
-            until(|| presence(rank, 2) == AWAY);
+            until(|| acts.try_recv().is_ok());
         });
         is_begun.recv().unwrap();
         let sent = scope.spawn(|| pass(&participants[0], half(true, 0, 1, 2, 1 << 20)).unwrap());
         let reached_ps = pass(&participants[1], half(false, 0, 1, 2, 1 << 20)).unwrap();
         sent.join().unwrap();
-        assert_eq!(presence(rank, 2), AWAY);
+        let before = presence(rank, 2);
+        act.send(()).unwrap();
+        assert_eq!(before, AWAY);
         rank.come_back();
         assert_eq!(presence(rank, 2), PRESENT);
         assert!(rank.clock_ps() >= reached_ps, "it is as late as its program");
