@@ -210,6 +210,9 @@ impl Runner {
         let window_ps = if journal.is_exact() { 1 } else { WINDOW_PS };
         let mut served = 0;
         let mut horizon_ps = u64::MAX;
+        // A call that was admitted in the past may end there. Every process's world goes on to this time without telling anybody, so whatever ends before
+        // it is told now.
+        let handled_ps = journal.handled_ps();
         let mut finished = finished.into_iter();
         // BOUND: one turn per member that finishes.
         while let Some(finished) =
@@ -222,7 +225,7 @@ impl Runner {
             if let Some(exit_ps) = done(journal, &member, finished.exit_ps) {
                 served += 1;
                 if !alone && room {
-                    horizon_ps = horizon_ps.min(exit_ps.saturating_add(window_ps));
+                    horizon_ps = horizon_ps.min(exit_ps.saturating_add(window_ps).max(handled_ps));
                 }
             }
         }
@@ -232,10 +235,8 @@ impl Runner {
             let stuck = || Error::internal("the engine stopped with calls under way");
             return Err(known.world.deadlock().unwrap_or_else(stuck));
         } else {
-            // A call that was admitted in the past may have ended there.
-            let handled_ps = horizon_ps.max(journal.handled_ps());
-            journal.clock_segment.header().reached_ps.fetch_max(handled_ps, Ordering::AcqRel);
-            journal.set_handled(handled_ps);
+            journal.clock_segment.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
+            journal.set_handled(horizon_ps);
             self.known = Some(known);
         }
         Ok(served)
