@@ -32,15 +32,15 @@ pub enum Code {
 }
 
 impl Code {
-    /// Returns one fixed sentence for the code alone (`pennyGetErrorString`).
+    /// Returns one fixed phrase for the code alone.
     pub const fn describe(self) -> &'static str {
         match self {
             Code::Success => "no error",
             Code::UnhandledDeviceError => "unhandled device error",
-            Code::SystemError => "system error (pennyGetLastError has the details)",
+            Code::SystemError => "system error",
             Code::InternalError => "internal error: a defect in Penny; please report it",
-            Code::InvalidArgument => "invalid argument (pennyGetLastError names it)",
-            Code::InvalidUsage => "invalid usage (pennyGetLastError has the details)",
+            Code::InvalidArgument => "invalid argument",
+            Code::InvalidUsage => "invalid usage",
             Code::RemoteError => "remote error: another rank died, left or failed",
             Code::InProgress => "operation in progress",
             Code::Timeout => "timeout: another rank did not arrive before the deadline",
@@ -90,7 +90,8 @@ impl Error {
         Self::new(Code::InvalidArgument, message)
     }
     /// A number that should be that of a rank; `what` names the argument.
-    pub fn no_rank(what: &str, number: i32, nranks: u32) -> Self {
+    pub fn no_rank(what: &str, number: impl Into<i64>, nranks: u32) -> Self {
+        let number = number.into();
         Self::argument(match nranks {
             1 => format!("{what} {number} is out of range: the only rank is 0"),
             n => format!("{what} {number} is out of range: ranks are 0 to {}", n - 1),

@@ -354,3 +354,27 @@ fn errors_are_sentences_for_any_thread() {
     assert_eq!(refused(Communicator::init_all(0)), Code::InvalidArgument);
     assert_eq!((Collective::AllReduce.name(), f64::DATATYPE), ("all_reduce", DataType::Float64));
 }
+
+#[test]
+fn groups_and_streams_exchange_with_two_neighbours_at_once() {
+    const MANY: usize = 1 << 20;
+    on_threads(3, |comm| {
+        let (right, left) = ((comm.rank() + 1) % 3, (comm.rank() + 2) % 3);
+        let mine = vec![comm.rank(); MANY];
+        let (mut grouped, mut streamed, mut own) = (vec![9; MANY], vec![9; MANY], [[9]; 2]);
+        let [own_grouped, own_streamed] = &mut own;
+        let mut group = Group::new();
+        group.send_recv(&comm, &mine, right, &mut grouped, left)?;
+        group.send_recv(&comm, &[7], comm.rank(), own_grouped, comm.rank())?;
+        group.end()?;
+        penny::streams(|scope| {
+            let stream = scope.stream()?;
+            stream.send_recv(&comm, &mine, left, &mut streamed, right)?;
+            // Alone, each half of this one would be refused.
+            stream.send_recv(&comm, &[7], comm.rank(), own_streamed, comm.rank())
+        })?;
+        assert_eq!((grouped, streamed, own), (vec![left; MANY], vec![right; MANY], [[7]; 2]));
+        Ok(())
+    })
+    .unwrap();
+}

@@ -1,6 +1,7 @@
 //! Settings of a communicator, and the ways to make one.
 
 use super::communicator::Communicator;
+use super::names::{self, in_rust};
 use crate::bootstrap::UniqueId;
 use crate::comm::{self, Config};
 use crate::error::Result;
@@ -71,12 +72,13 @@ impl CommunicatorBuilder {
 
     /// Joins the communicator of all processes of this launch; see [`Communicator::from_env`].
     pub fn from_env(self) -> Result<Communicator> {
-        comm::init_from_env(&self.config).and_then(Communicator::own)
+        in_rust(comm::init_from_env(&self.config)).and_then(Communicator::own)
     }
 
     /// Joins the communicator that `id` names as one of `size` ranks. Blocks until all of them have come.
     pub fn join(self, id: &UniqueId, rank: Rank, size: u32) -> Result<Communicator> {
-        let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-        comm::init_rank_now(number(size), id, number(rank), &self.config).and_then(Communicator::own)
+        let ranks = names::ranks("size", size)?;
+        let rank = names::rank("rank", rank, size)?;
+        in_rust(comm::init_rank_now(ranks, id, rank, &self.config)).and_then(Communicator::own)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::builder::CommunicatorBuilder;
 use super::element::Element;
+use super::names::{self, in_rust};
 use super::request;
 use crate::bootstrap::UniqueId;
 use crate::comm::{self, CommHandle, Grouping};
@@ -48,7 +49,7 @@ pub struct Communicator {
 /// # Making and leaving
 impl Communicator {
     pub(super) fn own(handle: CommHandle) -> Result<Communicator> {
-        let (rank, size) = (comm::user_rank(handle)?, comm::count(handle)?);
+        let (rank, size) = (in_rust(comm::user_rank(handle))?, in_rust(comm::count(handle))?);
         Ok(Communicator { handle, rank, size, heaps_before: AtomicU64::new(0) })
     }
     pub(super) fn handle(&self) -> CommHandle {
@@ -68,7 +69,7 @@ impl Communicator {
     /// Makes a communicator whose `ranks` ranks are all in this process, by rank. Each is for a thread of its own;
     /// [`on_threads`](crate::on_threads) starts them.
     pub fn init_all(ranks: u32) -> Result<Vec<Communicator>> {
-        let all = comm::init_all(i32::try_from(ranks).unwrap_or(i32::MAX))?;
+        let all = in_rust(comm::init_all(names::ranks("ranks", ranks)?))?;
         all.into_iter().map(Communicator::own).collect()
     }
 
@@ -91,13 +92,13 @@ impl Communicator {
 
     /// This rank's place among the ranks of its machine, from 0.
     pub fn local_rank(&self) -> Result<u32> {
-        comm::device(self.handle)
+        in_rust(comm::device(self.handle))
     }
 
     /// Returns the members' ranks in the communicator that this one was made from by [`group`](Self::group) or
     /// [`split`](Self::split); `None` if it was not made from another.
     pub fn parent_ranks(&self) -> Result<Option<Vec<Rank>>> {
-        comm::parent_ranks(self.handle)
+        in_rust(comm::parent_ranks(self.handle))
     }
 
     /// Makes the communicator of the ranks that pass the same `color`, ordered by `key`, then by rank. `None` for a rank
@@ -112,7 +113,7 @@ impl Communicator {
     /// # Ok::<(), penny::Error>(())
     /// ```
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator>> {
-        comm::split_now(self.handle, color, key)?.map(Communicator::own).transpose()
+        in_rust(comm::split_now(self.handle, color, key))?.map(Communicator::own).transpose()
     }
 
     /// Makes a communicator of the same ranks in the same order. Calls on one do not meet those on the other. All ranks call.
@@ -135,39 +136,40 @@ impl Communicator {
     /// # Ok::<(), penny::Error>(())
     /// ```
     pub fn shrink(&self, excluded: &[Rank]) -> Result<Communicator> {
-        let excluded: Vec<i32> =
-            excluded.iter().map(|&rank| i32::try_from(rank).unwrap_or(i32::MAX)).collect();
-        comm::shrink_now(self.handle, &excluded).and_then(Communicator::own)
+        let number = |&rank| names::rank("excluded: rank", rank, self.size);
+        let excluded = excluded.iter().map(number).collect::<Result<Vec<i32>>>()?;
+        in_rust(comm::shrink_now(self.handle, &excluded)).and_then(Communicator::own)
     }
 
     /// Ends the calls of the communicator on all ranks, those under way and those to come, and keeps it for [`shrink`](Self::shrink).
     /// Any thread may revoke while another is inside a call.
     pub fn revoke(&self) -> Result<()> {
-        comm::revoke(self.handle)
+        in_rust(comm::revoke(self.handle))
     }
 
     /// Makes the communicator of this rank's group, where the ranks are divided into groups of `size`, which must divide
     /// their number. All ranks call.
     pub fn group(&self, kind: Grouping, size: u32) -> Result<Communicator> {
-        comm::group_now(self.handle, kind, i32::try_from(size).unwrap_or(i32::MAX))
-            .and_then(Communicator::own)
+        in_rust(comm::group_now(self.handle, kind, size.into())).and_then(Communicator::own)
     }
 
-    /// Returns the communicator's state: an error's code if one broke it, else `Success`.
+    /// Returns the communicator's state: an error's code if one broke it, else `Success`. After this rank's own
+    /// [`abort`](Self::abort) it is an error that says so, as for every other call.
     pub fn state(&self) -> Result<Code> {
-        comm::state(self.handle).map(|state| state.err().map_or(Code::Success, |failure| failure.code))
+        in_rust(comm::state(self.handle))
+            .map(|state| state.err().map_or(Code::Success, |failure| failure.code))
     }
 
     /// Ends the communicator for all ranks: their calls under way and to come fail. Any thread may abort while another is
     /// inside a call, which then ends.
     pub fn abort(&self) -> Result<()> {
         comm::remember_failure();
-        comm::abort(self.handle)
+        in_rust(comm::abort(self.handle))
     }
 
     /// Leaves the communicator as dropping it does, and tells what went wrong in that.
     pub fn destroy(self) -> Result<()> {
-        let left = comm::destroy(self.handle);
+        let left = in_rust(comm::destroy(self.handle));
         // The handle is stale now, if it was not before: dropping would do nothing more.
         if left.is_ok() {
             std::mem::forget(self);
@@ -309,19 +311,22 @@ impl Communicator {
 impl Communicator {
     /// This rank's clock on the declared machine in picoseconds. An error without one.
     pub fn fabric_now(&self) -> Result<u64> {
-        comm::fabric_now(self.handle)
+        in_rust(comm::fabric_now(self.handle))
     }
 
     /// Declares that this rank computes for `picoseconds`; returns the clock afterwards.
     pub fn fabric_advance(&self, picoseconds: u64) -> Result<u64> {
-        comm::fabric_advance(self.handle, picoseconds)
+        in_rust(comm::fabric_advance(self.handle, picoseconds))
     }
 }
 
 impl Drop for Communicator {
     fn drop(&mut self) {
         // `drop` cannot return an error; the other ranks see that this one has left.
-        let _ = if std::thread::panicking() { comm::abort(self.handle) } else { comm::destroy(self.handle) };
+        match std::thread::panicking() {
+            true => drop(comm::abort(self.handle)),
+            false => drop(comm::destroy(self.handle)),
+        }
     }
 }
 
@@ -329,6 +334,6 @@ impl UniqueId {
     /// Makes an id, which all ranks of one future communicator pass to
     /// [`join`](crate::CommunicatorBuilder::join). This process serves the meeting: it must live until all have joined.
     pub fn new() -> Result<UniqueId> {
-        comm::unique_id()
+        in_rust(comm::unique_id())
     }
 }

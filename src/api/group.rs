@@ -2,6 +2,7 @@
 
 use super::communicator::Communicator;
 use super::element::{Element, Output};
+use super::names::in_rust;
 use super::request::{self, Request};
 use super::stream::Stream;
 use crate::comm::{self, Queued};
@@ -75,7 +76,7 @@ impl<'a> Group<'a> {
 
     /// Makes the calls, and returns when all are over. If one of them was refused when it was added, none is made.
     pub fn end(mut self) -> Result<()> {
-        comm::together(self.take()?)
+        in_rust(comm::together(self.take()?))
     }
 
     /// Queues the calls on a stream, to be made together when the stream comes to them.
@@ -86,7 +87,7 @@ impl<'a> Group<'a> {
 
     /// Prices the calls on the declared machine instead of making them, in picoseconds.
     pub fn simulate(mut self) -> Result<u64> {
-        comm::simulate_together(self.take()?)
+        in_rust(comm::simulate_together(self.take()?))
     }
 
     fn take(&mut self) -> Result<Vec<Queued>> {
@@ -126,6 +127,7 @@ macro_rules! for_each_call {
             permute(send: &$life [T], recv: &$life mut [T], perm: &[Option<Rank>]);
             send(data: &$life [T], to: Rank);
             recv(data: &$life mut [T], from: Rank);
+            send_recv(send: &$life [T], to: Rank, recv: &$life mut [T], from: Rank);
         }
     };
 }

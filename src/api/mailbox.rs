@@ -2,8 +2,9 @@
 
 use super::communicator::Communicator;
 use super::element::{input, output};
+use super::names::{self, in_rust};
 use crate::comm::{self, MailboxConfig, MailboxHandle};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mailbox::{Message, Rest};
 use crate::types::Rank;
 
@@ -31,14 +32,14 @@ use crate::types::Rank;
 pub struct Mailbox<'c> {
     handle: MailboxHandle,
     // The communicator's end is the mailbox's.
-    _comm: &'c Communicator,
+    comm: &'c Communicator,
 }
 
 /// One thread's end of a mailbox. Two calls at once with one number are an error.
 #[derive(Clone, Copy, Debug)]
 pub struct MailboxThread<'m> {
     mailbox: &'m Mailbox<'m>,
-    thread: i32,
+    thread: u32,
 }
 
 /// The threads of one rank that a message is for.
@@ -73,68 +74,77 @@ impl Communicator {
     /// `slot_bytes` bytes, a multiple of 16. All ranks call; only `slot_bytes` must be the same.
     pub fn mailbox(&self, threads: u32, slots: u32, slot_bytes: u32) -> Result<Mailbox<'_>> {
         let config = MailboxConfig { threads, slots, slot_bytes };
-        let handle = comm::mailbox_create(self.handle(), &config)?;
-        Ok(Mailbox { handle, _comm: self })
+        let handle = in_rust(comm::mailbox_create(self.handle(), &config))?;
+        Ok(Mailbox { handle, comm: self })
     }
 }
 
 impl Mailbox<'_> {
     /// Returns the end of a thread, numbered from 0.
     pub fn thread(&self, thread: u32) -> MailboxThread<'_> {
-        MailboxThread { mailbox: self, thread: i32::try_from(thread).unwrap_or(i32::MAX) }
+        MailboxThread { mailbox: self, thread }
     }
 
     /// Ends the mailboxes of all ranks. All ranks call. One that is dropped ends with its communicator.
     pub fn destroy(self) -> Result<()> {
-        comm::mailbox_destroy(self.handle)
+        in_rust(comm::mailbox_destroy(self.handle))
     }
 }
 
 impl MailboxThread<'_> {
+    /// Returns the thread as the number that `comm` takes.
+    fn number(&self) -> Result<i32> {
+        let refusal = |_| Error::argument(format!("thread {} is not of this mailbox", self.thread));
+        i32::try_from(self.thread).map_err(refusal)
+    }
+
     /// Sends a message. Waits while the other mailbox is full.
     pub fn send(&self, message: &[u8], to: Destination) -> Result<()> {
-        let rank = i32::try_from(to.rank).unwrap_or(i32::MAX);
-        comm::mailbox(self.mailbox.handle, |boxes| {
-            let slot = boxes.write(self.thread, input(message).view(message.len()))?;
+        let (thread, rank) = (self.number()?, names::rank("rank", to.rank, self.mailbox.comm.size())?);
+        in_rust(comm::mailbox(self.mailbox.handle, |boxes| {
+            let slot = boxes.write(thread, input(message).view(message.len()))?;
             boxes.multicast(rank, to.threads, slot)
-        })
+        }))
     }
 
     /// Sends a message unless that would wait; tells whether it was sent.
     pub fn try_send(&self, message: &[u8], to: Destination) -> Result<bool> {
-        let rank = i32::try_from(to.rank).unwrap_or(i32::MAX);
-        comm::mailbox(self.mailbox.handle, |boxes| {
-            let slot = boxes.write(self.thread, input(message).view(message.len()))?;
+        let (thread, rank) = (self.number()?, names::rank("rank", to.rank, self.mailbox.comm.size())?);
+        in_rust(comm::mailbox(self.mailbox.handle, |boxes| {
+            let slot = boxes.write(thread, input(message).view(message.len()))?;
             boxes.try_multicast(rank, to.threads, slot)
-        })
+        }))
     }
 
     /// Takes the oldest message for this thread into `buffer`. Waits until there is one.
     pub fn recv(&self, buffer: &mut [u8]) -> Result<Received> {
-        let message = comm::mailbox(self.mailbox.handle, |boxes| boxes.recv(self.thread))?;
+        let thread = self.number()?;
+        let message = in_rust(comm::mailbox(self.mailbox.handle, |boxes| boxes.recv(thread)))?;
         self.take(&message, buffer)
     }
 
     /// Takes the oldest message for this thread into `buffer`, if there is one.
     pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
-        let message = comm::mailbox(self.mailbox.handle, |boxes| boxes.try_recv(self.thread))?;
+        let thread = self.number()?;
+        let message = in_rust(comm::mailbox(self.mailbox.handle, |boxes| boxes.try_recv(thread)))?;
         message.map(|message| self.take(&message, buffer)).transpose()
     }
 
     /// Copies a message and frees it.
     fn take(&self, message: &Message, buffer: &mut [u8]) -> Result<Received> {
-        let len = buffer.len();
+        let (thread, len) = (self.number()?, buffer.len());
         let here = output(buffer);
-        let bytes = comm::mailbox(self.mailbox.handle, |boxes| {
+        let bytes = in_rust(comm::mailbox(self.mailbox.handle, |boxes| {
             let bytes = boxes.read(message, here.address().view(len))?;
-            boxes.free(self.thread, message.data).map(|()| bytes)
-        })?;
+            boxes.free(thread, message.data).map(|()| bytes)
+        }))?;
         Ok(Received { bytes, source_rank: message.source_rank, source_thread: message.source_thread })
     }
 
     /// Waits until there is a message for this thread, or until all threads of all ranks' mailboxes are idle and no
     /// message is left.
     pub fn idle(&self, vote: bool) -> Result<Rest> {
-        comm::mailbox(self.mailbox.handle, |boxes| boxes.idle(self.thread, vote))
+        let thread = self.number()?;
+        in_rust(comm::mailbox(self.mailbox.handle, |boxes| boxes.idle(thread, vote)))
     }
 }

@@ -16,6 +16,7 @@ mod communicator;
 mod element;
 mod group;
 mod mailbox;
+pub(crate) mod names;
 mod request;
 mod shared;
 mod stream;

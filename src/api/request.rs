@@ -2,6 +2,7 @@
 
 use super::communicator::Communicator;
 use super::element::{Element, Output, input, output};
+use super::names::{self, in_rust};
 use crate::comm::{self, Call, Permute, Queued, Transfer};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
@@ -25,13 +26,13 @@ impl<'a> Request<'a> {
     pub fn run(self, comm: &Communicator) -> Result<()> {
         let comm = comm.handle();
         match &self.what {
-            What::Collective(call) => comm::collective_now(comm, call),
-            What::Transfers([Some(one), None]) => comm::transfer_now(comm, one),
+            What::Collective(call) => in_rust(comm::collective_now(comm, call)),
+            What::Transfers([Some(one), None]) => in_rust(comm::transfer_now(comm, one)),
             What::Transfers(both) => {
                 let both: Vec<Transfer<'_>> = both.iter().flatten().copied().collect();
-                comm::transfers_now(comm, &both)
+                in_rust(comm::transfers_now(comm, &both))
             }
-            What::Permute(permute) => comm::permute_now(comm, permute),
+            What::Permute(permute) => in_rust(comm::permute_now(comm, permute)),
         }
     }
 
@@ -57,7 +58,7 @@ impl<'a> Request<'a> {
                 vec![Queued::Permute(handle, permute)]
             }
         };
-        queued.iter().try_for_each(comm::check)?;
+        queued.iter().try_for_each(|call| in_rust(comm::check(call)))?;
         Ok((queued, self.output))
     }
 }
@@ -73,24 +74,20 @@ fn collective<'a>(
     Request { what: What::Collective(call), output }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     fn op(mut self, op: Op) -> Self {
         if let What::Collective(call) = &mut self.what {
             call.op = op;
         }
         self
     }
-    fn root(mut self, root: Rank) -> Self {
+    fn root(mut self, comm: &Communicator, root: Rank) -> Made<'a> {
+        let root = names::rank("root", root, comm.size())?;
         if let What::Collective(call) = &mut self.what {
-            call.root = number(root);
+            call.root = root;
         }
-        self
+        Ok(self)
     }
-}
-
-/// Returns a rank as the number that the library's inner functions take. An invalid rank stays invalid.
-fn number(rank: Rank) -> i32 {
-    i32::try_from(rank).unwrap_or(i32::MAX)
 }
 
 /// An error unless a buffer has as many elements as the call needs.
@@ -149,24 +146,24 @@ pub(super) fn reduce<'a, T: Element>(
     let (count, out) = (send.len(), output(recv));
     let request =
         collective(Collective::Reduce, (input(send), out.address()), (count, T::DATATYPE), Some(out));
-    Ok(request.op(op).root(root))
+    request.op(op).root(comm, root)
 }
 
 pub(super) fn reduce_in_place<'a, T: Element>(
-    _: &Communicator,
+    comm: &Communicator,
     data: &'a mut [T],
     op: Op,
     root: Rank,
 ) -> Made<'a> {
     let (count, out) = (data.len(), output(data));
     let at = out.address();
-    Ok(collective(Collective::Reduce, (at, at), (count, T::DATATYPE), Some(out)).op(op).root(root))
+    collective(Collective::Reduce, (at, at), (count, T::DATATYPE), Some(out)).op(op).root(comm, root)
 }
 
-pub(super) fn broadcast<'a, T: Element>(_: &Communicator, data: &'a mut [T], root: Rank) -> Made<'a> {
+pub(super) fn broadcast<'a, T: Element>(comm: &Communicator, data: &'a mut [T], root: Rank) -> Made<'a> {
     let (count, out) = (data.len(), output(data));
     let at = out.address();
-    Ok(collective(Collective::Broadcast, (at, at), (count, T::DATATYPE), Some(out)).root(root))
+    collective(Collective::Broadcast, (at, at), (count, T::DATATYPE), Some(out)).root(comm, root)
 }
 
 pub(super) fn gather<'a, T: Element>(
@@ -181,7 +178,7 @@ pub(super) fn gather<'a, T: Element>(
     let (count, out) = (send.len(), output(recv));
     let request =
         collective(Collective::Gather, (input(send), out.address()), (count, T::DATATYPE), Some(out));
-    Ok(request.root(root))
+    request.root(comm, root)
 }
 
 pub(super) fn scatter<'a, T: Element>(
@@ -196,7 +193,7 @@ pub(super) fn scatter<'a, T: Element>(
     let (count, out) = (recv.len(), output(recv));
     let request =
         collective(Collective::Scatter, (input(send), out.address()), (count, T::DATATYPE), Some(out));
-    Ok(request.root(root))
+    request.root(comm, root)
 }
 
 pub(super) fn all_gather<'a, T: Element>(comm: &Communicator, send: &'a [T], recv: &'a mut [T]) -> Made<'a> {
@@ -269,43 +266,58 @@ pub(super) fn barrier<'a>(_: &Communicator) -> Made<'a> {
     Ok(collective(Collective::Barrier, (Address::NULL, Address::NULL), (0, DataType::Uint8), None))
 }
 
-/// One half of a transfer.
-fn half<T: Element>(send: bool, buffer: Address<'_>, count: usize, peer: Rank) -> Transfer<'_> {
-    Transfer { send, buffer, count, dtype: T::DATATYPE, peer: number(peer), of_collective: false }
+/// The half of a transfer that sends.
+fn outgoing<'a, T: Element>(comm: &Communicator, data: &'a [T], to: Rank) -> Result<Transfer<'a>> {
+    let (buffer, count, peer) = (input(data), data.len(), names::rank("to", to, comm.size())?);
+    Ok(Transfer { send: true, buffer, count, dtype: T::DATATYPE, peer, of_collective: false })
 }
 
-pub(super) fn send<'a, T: Element>(_: &Communicator, data: &'a [T], to: Rank) -> Made<'a> {
-    let half = half::<T>(true, input(data), data.len(), to);
-    Ok(Request { what: What::Transfers([Some(half), None]), output: None })
+/// The half of a transfer that receives, and the output that it writes.
+fn incoming<'a, T: Element>(
+    comm: &Communicator,
+    data: &'a mut [T],
+    from: Rank,
+) -> Result<(Transfer<'a>, Output<'a>)> {
+    let (count, peer) = (data.len(), names::rank("from", from, comm.size())?);
+    let out = output(data);
+    let buffer = out.address();
+    Ok((Transfer { send: false, buffer, count, dtype: T::DATATYPE, peer, of_collective: false }, out))
 }
 
-pub(super) fn recv<'a, T: Element>(_: &Communicator, data: &'a mut [T], from: Rank) -> Made<'a> {
-    let (count, out) = (data.len(), output(data));
-    let half = half::<T>(false, out.address(), count, from);
+pub(super) fn send<'a, T: Element>(comm: &Communicator, data: &'a [T], to: Rank) -> Made<'a> {
+    Ok(Request { what: What::Transfers([Some(outgoing(comm, data, to)?), None]), output: None })
+}
+
+pub(super) fn recv<'a, T: Element>(comm: &Communicator, data: &'a mut [T], from: Rank) -> Made<'a> {
+    let (half, out) = incoming(comm, data, from)?;
     Ok(Request { what: What::Transfers([Some(half), None]), output: Some(out) })
 }
 
 pub(super) fn send_recv<'a, T: Element>(
-    _: &Communicator,
+    comm: &Communicator,
     send: &'a [T],
     to: Rank,
     recv: &'a mut [T],
     from: Rank,
 ) -> Made<'a> {
-    let (count, out) = (recv.len(), output(recv));
-    let halves = [half::<T>(true, input(send), send.len(), to), half::<T>(false, out.address(), count, from)];
-    Ok(Request { what: What::Transfers(halves.map(Some)), output: Some(out) })
+    let sent = outgoing(comm, send, to)?;
+    let (received, out) = incoming(comm, recv, from)?;
+    Ok(Request { what: What::Transfers([Some(sent), Some(received)]), output: Some(out) })
 }
 
 pub(super) fn permute<'a, T: Element>(
-    _: &Communicator,
+    comm: &Communicator,
     send: &'a [T],
     recv: &'a mut [T],
     perm: &[Option<Rank>],
 ) -> Made<'a> {
     has("recv", recv.len(), send.len(), "as many as send")?;
+    let number = |(from, &to): (usize, &Option<Rank>)| match to {
+        Some(to) => names::rank(&format!("perm[{from}]"), to, comm.size()),
+        None => Ok(-1),
+    };
+    let perm = perm.iter().enumerate().map(number).collect::<Result<Vec<i32>>>()?;
     let (count, out) = (send.len(), output(recv));
-    let perm = perm.iter().map(|to| to.map_or(-1, number)).collect();
     let permute = Permute { send: input(send), recv: out.address(), count, dtype: T::DATATYPE, perm };
     Ok(Request { what: What::Permute(permute), output: Some(out) })
 }

@@ -1,6 +1,7 @@
 //! Vectors in the shareable heap.
 
 use super::element::Plain;
+use super::names::in_rust;
 use crate::comm;
 use crate::error::{Error, Result};
 use std::fmt;
@@ -47,7 +48,7 @@ impl<T: Plain> SharedVec<T> {
         let failures = comm::failures();
         let mut start = NonNull::<T>::dangling();
         if bytes > 0 {
-            let address = comm::mem_alloc(bytes)?;
+            let address = in_rust(comm::mem_alloc(bytes))?;
             start = NonNull::new(std::ptr::with_exposed_provenance_mut(address))
                 .ok_or_else(|| Error::internal("an allocation at the address 0"))?;
         }
@@ -90,7 +91,7 @@ impl<T: Plain> Drop for SharedVec<T> {
     fn drop(&mut self) {
         // If a call has failed since it was made, a peer may still write to it.
         if self.len > 0 && self.failures == comm::failures() {
-            let _ = comm::mem_free(self.start.as_ptr().expose_provenance());
+            drop(comm::mem_free(self.start.as_ptr().expose_provenance()));
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::communicator::Communicator;
 use super::element::{Element, Output};
 use super::group::for_each_call;
+use super::names::in_rust;
 use super::request::{self, Request};
 use crate::comm::{self, EventHandle, Queued, StreamHandle};
 use crate::error::{Code, Result};
@@ -42,7 +43,7 @@ impl Ending<'_> {
                 break;
             }
             for stream in streams {
-                first = first.and(comm::stream_destroy(stream));
+                first = first.and(in_rust(comm::stream_destroy(stream)));
             }
         }
         // No call is under way any more: the outputs become values of their types.
@@ -108,7 +109,7 @@ pub fn streams<'env, R>(
     body: impl for<'scope> FnOnce(&'scope Streams<'scope, 'env>) -> Result<R>,
 ) -> Result<R> {
     // A stream's own thread could not wait for streams in the end.
-    comm::refuse_stream_worker()?;
+    in_rust(comm::refuse_stream_worker())?;
     let scope = Streams { made: Mutex::default(), scope: PhantomData, env: PhantomData };
     let ending = Ending(&scope.made);
     let result = body(&scope);
@@ -121,7 +122,7 @@ pub fn streams<'env, R>(
 impl<'scope, 'env> Streams<'scope, 'env> {
     /// Makes a stream, whose thread runs until the scope ends.
     pub fn stream(&'scope self) -> Result<Stream<'scope, 'env>> {
-        let handle = comm::stream_create()?;
+        let handle = in_rust(comm::stream_create())?;
         self.made.lock().streams.push(handle);
         Ok(Stream { handle, scope: self })
     }
@@ -139,7 +140,9 @@ impl<'scope> Stream<'scope, '_> {
         // SAFETY: the buffers are borrowed for 'scope. `streams` returns only when this stream's thread has ended, and drops
         // the output then.
         let (calls, output) = request.and_then(|request| unsafe { request.later(comm) })?;
-        self.add(calls, false, output)
+        // The two halves of one call run side by side.
+        let grouped = calls.len() > 1;
+        self.add(calls, grouped, output)
     }
 
     /// Queues calls, which are made together if `grouped`.
@@ -153,29 +156,29 @@ impl<'scope> Stream<'scope, '_> {
         let outputs = outputs.into_iter().map(|output| unsafe { output.outliving() });
         // Kept even if the calls are refused: some may have been queued.
         self.scope.made.lock().outputs.extend(outputs);
-        comm::on_stream(calls, grouped, self.handle)
+        in_rust(comm::on_stream(calls, grouped, self.handle))
     }
 
     /// Waits until everything is over that was queued so far; the first failure since the last time.
     pub fn synchronize(&self) -> Result<()> {
-        comm::stream_synchronize(Some(self.handle))
+        in_rust(comm::stream_synchronize(Some(self.handle)))
     }
 
     /// Tells whether everything is over that was queued so far.
     pub fn is_idle(&self) -> Result<bool> {
-        told(comm::stream_query(Some(self.handle)))
+        told(in_rust(comm::stream_query(Some(self.handle))))
     }
 
     /// Marks this point of the stream: the event is over when everything is that was queued before it.
     pub fn record(&self) -> Result<Event> {
-        let event = Event { handle: comm::event_create()? };
-        comm::event_record(event.handle, Some(self.handle))?;
+        let event = Event { handle: in_rust(comm::event_create())? };
+        in_rust(comm::event_record(event.handle, Some(self.handle)))?;
         Ok(event)
     }
 
     /// Makes all work that is queued from now on wait for an event that another stream has recorded.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        comm::stream_wait_event(Some(self.handle), event.handle)
+        in_rust(comm::stream_wait_event(Some(self.handle), event.handle))
     }
 
     /// Queues a call of a function, which the stream's thread makes in its turn. The function must not wait for
@@ -185,7 +188,7 @@ impl<'scope> Stream<'scope, '_> {
         // SAFETY: only the lifetime changes. The stream's thread calls or drops the function before `streams` returns, and
         // so before 'scope ends.
         let function: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(function) };
-        comm::stream_host_function(Some(self.handle), function)
+        in_rust(comm::stream_host_function(Some(self.handle), function))
     }
 }
 
@@ -225,23 +228,23 @@ pub struct Event {
 impl Event {
     /// Waits until the stream has reached the event; returns the first failure of its work since the event before.
     pub fn synchronize(&self) -> Result<()> {
-        comm::event_synchronize(self.handle)
+        in_rust(comm::event_synchronize(self.handle))
     }
 
     /// Tells whether the stream has reached the event.
     pub fn is_over(&self) -> Result<bool> {
-        told(comm::event_query(self.handle))
+        told(in_rust(comm::event_query(self.handle)))
     }
 
     /// Milliseconds of this machine's clock since an earlier event; both are over.
     pub fn ms_since(&self, earlier: &Event) -> Result<f64> {
-        comm::event_elapsed_ms(earlier.handle, self.handle)
+        in_rust(comm::event_elapsed_ms(earlier.handle, self.handle))
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         // A stream that still has to come to it does so without harm.
-        let _ = comm::event_destroy(self.handle);
+        drop(comm::event_destroy(self.handle));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::communicator::Communicator;
 use super::element::{Plain, Word, input, output};
+use super::names::{self, in_rust};
 use crate::comm;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
@@ -69,7 +70,7 @@ pub enum Reduction {
 impl Communicator {
     /// Makes the communicator's symmetric heap. All ranks call; a communicator has one at most.
     pub fn symmetric_heap(&self) -> Result<SymmetricHeap<'_>> {
-        comm::shmem_init(self.handle()).map(|()| SymmetricHeap { comm: self })
+        in_rust(comm::shmem_init(self.handle())).map(|()| SymmetricHeap { comm: self })
     }
 }
 
@@ -79,37 +80,32 @@ impl<'c> SymmetricHeap<'c> {
         let bytes = len.checked_mul(size_of::<T>());
         let bytes =
             bytes.ok_or_else(|| Error::argument(format!("len {len} is more than memory can hold")))?;
-        let start = comm::shmem_alloc(self.comm.handle(), bytes, 64, true)?;
+        let start = in_rust(comm::shmem_alloc(self.comm.handle(), bytes, 64, true))?;
         let heap = self.comm.heaps_before().load(Ordering::Relaxed);
         Ok(SymmetricVec { comm: self.comm, heap, start, len, elements: PhantomData })
     }
 
     /// Waits until all ranks have called it; their earlier puts are then visible to all ranks.
     pub fn barrier(&self) -> Result<()> {
-        comm::shmem_barrier(self.comm.handle(), true)
+        in_rust(comm::shmem_barrier(self.comm.handle(), true))
     }
 
     /// Orders this thread's earlier puts to each rank before its later puts there.
     pub fn fence(&self) -> Result<()> {
-        comm::shmem(self.comm.handle(), SymmetricMemory::fence)
+        in_rust(comm::shmem(self.comm.handle(), SymmetricMemory::fence))
     }
 
     /// Waits until everything is visible to all ranks that this thread has put.
     pub fn quiet(&self) -> Result<()> {
-        comm::shmem(self.comm.handle(), SymmetricMemory::quiet)
+        in_rust(comm::shmem(self.comm.handle(), SymmetricMemory::quiet))
     }
 
     /// Gives the whole heap up. All ranks call. Its vectors are refused from then on.
     pub fn finalize(self) -> Result<()> {
-        comm::shmem_finalize(self.comm.handle())?;
+        in_rust(comm::shmem_finalize(self.comm.handle()))?;
         self.comm.heaps_before().fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// Returns a rank as the number that the library's inner functions take.
-fn pe(rank: Rank) -> i32 {
-    i32::try_from(rank).unwrap_or(i32::MAX)
 }
 
 impl<T: Plain> SymmetricVec<'_, T> {
@@ -146,21 +142,26 @@ impl<T: Plain> SymmetricVec<'_, T> {
         Ok(Address::number(self.start + at * size_of::<T>()))
     }
 
+    /// Returns a rank as the number that `comm` takes.
+    fn pe(&self, rank: Rank) -> Result<i32> {
+        names::rank("rank", rank, self.comm.size())
+    }
+
     fn inside<R>(&self, does: impl FnOnce(&SymmetricMemory) -> Result<R>) -> Result<R> {
-        comm::shmem(self.comm.handle(), does)
+        in_rust(comm::shmem(self.comm.handle(), does))
     }
 
     /// Writes `data` to the elements of `rank` from `at` on.
     pub fn put(&self, at: usize, data: &[T], rank: Rank) -> Result<()> {
         let there = self.elements(at, data.len())?;
-        self.inside(|heap| heap.put(there, input(data), size_of_val(data), pe(rank)))
+        self.inside(|heap| heap.put(there, input(data), size_of_val(data), self.pe(rank)?))
     }
 
     /// Reads the elements of `rank` from `at` on into `data`.
     pub fn get(&self, at: usize, data: &mut [T], rank: Rank) -> Result<()> {
         let (there, bytes) = (self.elements(at, data.len())?, size_of_val(data));
         let here = output(data);
-        self.inside(|heap| heap.get(here.address(), there, bytes, pe(rank)))
+        self.inside(|heap| heap.get(here.address(), there, bytes, self.pe(rank)?))
     }
 
     /// Writes as [`put`](Self::put) does, then adds `value` to element `index` of `signals` on the same rank: a rank that
@@ -179,13 +180,13 @@ impl<T: Plain> SymmetricVec<'_, T> {
         }
         let (there, signal) = (self.elements(at, data.len())?, signals.elements(index, 1)?);
         let (bytes, add) = (size_of_val(data), SignalOp::Add);
-        self.inside(|heap| heap.put_signal(there, input(data), bytes, signal, value, add, pe(rank)))
+        self.inside(|heap| heap.put_signal(there, input(data), bytes, signal, value, add, self.pe(rank)?))
     }
 
     /// Gives the vector back. All ranks call.
     pub fn free(self) -> Result<()> {
         self.is_of_this_heap()?;
-        comm::shmem_free(self.comm.handle(), self.start)
+        in_rust(comm::shmem_free(self.comm.handle(), self.start))
     }
 }
 
@@ -194,7 +195,7 @@ impl<T: Word> SymmetricVec<'_, T> {
         let there = self.elements(at, 1)?;
         let (value, expected) = (value.to_bits(), expected.to_bits());
         let change = Atomic { change: Change { op, value, expected }, dtype: T::DATATYPE, fetches: true };
-        self.inside(|heap| heap.modify(there, &change, pe(rank))).map(T::from_bits)
+        self.inside(|heap| heap.modify(there, &change, self.pe(rank)?)).map(T::from_bits)
     }
 
     /// Reads an element of `rank` in one piece.

@@ -119,7 +119,7 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
 /// hold. Every rank of the parent calls, with the same kind and size; in an open group the outermost [`group_end`] does
 /// the work, and the handle is valid after it.
 pub fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle> {
-    let handle = SplitArgs::group(parent, kind, size)
+    let handle = SplitArgs::group(parent, kind, size.into())
         .inspect_err(group::fail)
         .and_then(|w| split_or_queue(parent, w))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))

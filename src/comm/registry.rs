@@ -11,6 +11,7 @@ use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
 use crate::handle::{CommKind, Table};
 use crate::sync::lock::{Mutex, MutexGuard};
+use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ pub(super) struct CommPlace {
     body: Mutex<Option<CommCore>>,
     /// The part that other threads may access while one is inside.
     shared: Mutex<Option<Arc<CommShared>>>,
+    /// The last handle of this place that this process has aborted, 0 if none.
+    aborted: AtomicU64,
 }
 
 type Communicators = Table<CommKind, CommPlace, 1024>;
@@ -51,10 +54,26 @@ fn stale(handle: CommHandle) -> Error {
     if let Some(why) = joining::refusal(handle) {
         return why;
     }
+    let aborted = TABLE.place(handle).is_some_and(|place| {
+        // ORDER: a hint for a sentence; the thread that has aborted sees its own store.
+        handle.bits() != 0 && place.aborted.load(Ordering::Relaxed) == handle.bits()
+    });
+    if aborted {
+        return Error::argument(
+            "comm is not a live communicator: this rank has aborted it (pennyCommAbort); make a new one",
+        );
+    }
     handle.refusal(
         "comm",
         format_args!("comm is not a live communicator: it was destroyed already, or never created by Penny"),
     )
+}
+
+/// Remembers that this process has aborted the communicator, which is about to be [removed](remove).
+pub(super) fn remember_abort(handle: CommHandle) {
+    if let Some(place) = TABLE.place(handle) {
+        place.aborted.store(handle.bits(), Ordering::Relaxed);
+    }
 }
 
 /// Reserves a handle for a communicator that is still to be made; until [`fill`] all other functions treat it as stale.

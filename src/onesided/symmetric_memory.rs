@@ -214,13 +214,16 @@ impl SymmetricMemory {
         }
         let expired = || {
             let others: Vec<Rank> = (0..t.nranks()).filter(|&r| r != t.rank()).collect();
-            Error::timeout(format!(
-                "rank {} waited {} for {}; the others: {}; if they are only slow, raise PENNY_TIMEOUT or timeoutMs",
-                t.rank(),
-                seconds(t.timeout_ns()),
-                what(),
-                t.who(&others)
-            ))
+            let (rank, waited, what) = (t.rank(), seconds(t.timeout_ns()), what());
+            Error::timeout(match others.is_empty() {
+                true => format!(
+                    "rank {rank} waited {waited} for {what}, which only another thread of this rank could store: it is the only rank"
+                ),
+                false => format!(
+                    "rank {rank} waited {waited} for {what}; the others: {}; if they are only slow, raise PENNY_TIMEOUT or timeoutMs",
+                    t.who(&others)
+                ),
+            })
         };
         // Its own rank may end the heap while a thread waits in it.
         let watch = || self.usable().and_then(|()| t.watch_hope());

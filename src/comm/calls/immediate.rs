@@ -25,7 +25,7 @@ pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> 
     }
 }
 /// Makes the communicators of groups of one size.
-pub fn group_now(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle> {
+pub fn group_now(parent: CommHandle, kind: Grouping, size: i64) -> Result<CommHandle> {
     let handle = SplitArgs::group(parent, kind, size).and_then(|args| split::child(parent, args))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))
 }

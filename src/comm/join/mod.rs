@@ -188,6 +188,7 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
         // This thread may be inside a call on the communicator, and would wait for itself.
         return Ok(());
     }
+    registry::remember_abort(handle);
     let (mut communicator, _) = part(handle)?;
     communicator.registered.keep_mapped(communicator.transport.clone());
     end(communicator);

@@ -66,17 +66,17 @@ pub(in crate::comm) struct SplitArgs {
 
 impl SplitArgs {
     /// Makes the arguments for the group of this kind and size that contains the rank.
-    pub(in crate::comm) fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<SplitArgs> {
+    pub(in crate::comm) fn group(parent: CommHandle, kind: Grouping, size: i64) -> Result<SplitArgs> {
         let shared = registry::shared(parent)?;
         let (rank, nranks) = (shared.transport.rank(), shared.transport.nranks());
         let size = match kind {
-            Grouping::All if size == 0 || size == nranks as i32 => nranks,
+            Grouping::All if size == 0 || size == nranks.into() => nranks,
             Grouping::All => {
                 return Err(Error::argument(format!(
                     "size is {size}, and the one group of all has {nranks} ranks; pass 0 or {nranks}"
                 )));
             }
-            _ if size >= 1 && nranks.is_multiple_of(size as u32) => size as u32,
+            _ if (1..=nranks.into()).contains(&size) && nranks.is_multiple_of(size as u32) => size as u32,
             _ => {
                 return Err(Error::argument(format!(
                     "size is {size}, which does not divide the {nranks} ranks of comm into groups; pass a divisor"
