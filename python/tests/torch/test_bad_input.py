@@ -91,6 +91,18 @@ REFUSED: dict[str, tuple[Call, tuple[str, ...]]] = {
         ),
         ("quantized",),
     ),
+    "sum in elements that share memory": (
+        lambda job: dist.all_reduce(torch.ones(1).expand(4), group=job.tested),
+        ("all_reduce", "tensor has 4 elements that share memory", "clone()"),
+    ),
+    "gathered into elements that share memory": (
+        lambda job: dist.all_gather_into_tensor(torch.ones(1).expand(3 * job.size), three(), group=job.tested),
+        ("all_gather", "output has", "share memory"),
+    ),
+    "received in elements that share memory": (
+        lambda job: dist.recv(torch.ones(3, 1).expand(3, 2), group_src=0, group=job.tested),
+        ("recv", "tensor has 6 elements that share memory"),
+    ),
     "bits of floats": (
         lambda job: dist.all_reduce(three(), dist.ReduceOp.BAND, group=job.tested),
         ("all_reduce", "float32"),

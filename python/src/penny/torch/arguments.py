@@ -30,6 +30,16 @@ class Arguments:
             ):
                 self._say_what_is_wrong(f"{operation} on rank {self._rank}: {name}", name, tensor)
 
+    def refuse_result(self, operation: str, name: str, tensors: Sequence[Tensor]) -> None:
+        """refuse for tensors that get a result. Each of its elements needs memory of its own."""
+        self.refuse(operation, name, tensors)
+        for tensor in tensors:
+            if not tensor.is_contiguous() and _repeats_elements(tensor):
+                raise ValueError(
+                    f"{operation} on rank {self._rank}: {name} has {tensor.numel()} elements that share memory, as "
+                    f"expand() makes them, and cannot hold as many results; pass a clone() of it"
+                )
+
     def _say_what_is_wrong(self, where: str, name: str, tensor: Any) -> None:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{where} is of the type {type(tensor).__name__}; pass a tensor")
@@ -134,3 +144,7 @@ class Arguments:
 
 def _rows(tensor: Tensor) -> int:
     return tensor.shape[0] if tensor.dim() else 1
+
+
+def _repeats_elements(tensor: Tensor) -> bool:
+    return any(step == 0 and length > 1 for length, step in zip(tensor.shape, tensor.stride(), strict=True))

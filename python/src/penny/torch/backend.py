@@ -24,8 +24,9 @@ class PennyBackend(ReducingGroup):
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Work:
         """Every rank's tensor becomes the root's."""
-        self._arguments.refuse("broadcast", "tensor", tensors)
         root = self._arguments.root("broadcast", opts)
+        check = self._arguments.refuse if self._rank == root else self._arguments.refuse_result
+        check("broadcast", "tensor", tensors)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -48,6 +49,7 @@ class PennyBackend(ReducingGroup):
         whole, receive, pieces = None, None, []
         if self._rank == root:
             pieces = self._arguments.list_of("gather", "gather_list", outputs)
+            self._arguments.refuse_result("gather", "gather_list", pieces)
             self._arguments.check_list("gather", "gather_list", pieces, mine, equal=True)
             whole, direct = joined(pieces, fill=False)
             receive = whole.data_ptr()
@@ -59,7 +61,7 @@ class PennyBackend(ReducingGroup):
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
         """Each rank gets the tensor at its place of the root's list."""
         root = self._arguments.root("scatter", opts)
-        self._arguments.refuse("scatter", "tensor", outputs)
+        self._arguments.refuse_result("scatter", "tensor", outputs)
         buffer, finish = target(outputs[0])
         datatype, count = moved_as(buffer)
         whole, send = None, None
@@ -91,7 +93,7 @@ class PennyBackend(ReducingGroup):
         keep: list[Any] = []
         self._arguments.refuse(operation, "tensor", inputs)
         for pieces, mine in zip(outputs, inputs, strict=True):
-            self._arguments.refuse(operation, "tensor_list", pieces)
+            self._arguments.refuse_result(operation, "tensor_list", pieces)
             self._arguments.check_list(operation, "tensor_list", pieces, mine)
             mine = source(mine)
             if len({piece.numel() for piece in pieces}) == 1:
@@ -124,7 +126,7 @@ class PennyBackend(ReducingGroup):
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
-        self._arguments.refuse(operation, "output", outputs)
+        self._arguments.refuse_result(operation, "output", outputs)
         self._arguments.refuse(operation, "input", inputs)
         for whole, mine in zip(outputs, inputs, strict=True):
             self._arguments.check_sizes(operation, "output", whole, "input", mine)
@@ -139,7 +141,7 @@ class PennyBackend(ReducingGroup):
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
         """Each rank sends the tensor at place r of its list to rank r."""
-        self._arguments.refuse("all_to_all", "output_tensor_list", outputs)
+        self._arguments.refuse_result("all_to_all", "output_tensor_list", outputs)
         self._arguments.refuse("all_to_all", "input_tensor_list", inputs)
         self._arguments.check_length("all_to_all", "output_tensor_list", outputs)
         self._arguments.check_length("all_to_all", "input_tensor_list", inputs)
@@ -165,7 +167,7 @@ class PennyBackend(ReducingGroup):
     ) -> Work:
         """Each rank sends the r-th part of its input to rank r; the splits say how many rows each part has."""
         operation = "all_to_all_single"
-        self._arguments.refuse(operation, "output", [output])
+        self._arguments.refuse_result(operation, "output", [output])
         self._arguments.refuse(operation, "input", [input])
         mine = source(input)
         buffer, finish = target(output)
@@ -201,12 +203,12 @@ class PennyBackend(ReducingGroup):
 
     def recv(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
         """Receives a tensor."""
-        self._arguments.refuse("recv", "tensor", tensors)
+        self._arguments.refuse_result("recv", "tensor", tensors)
         return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag, blocking)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0, blocking: bool = False) -> Work:
         """Receives a tensor from whichever rank sends first; the work tells which it was."""
-        self._arguments.refuse("recv", "tensor", tensors)
+        self._arguments.refuse_result("recv", "tensor", tensors)
         return self._channels.receive_from_any(tensors[0], tag, blocking)
 
     # Names that other versions of torch call the same operations by.

@@ -80,7 +80,7 @@ class ReducingGroup(Group):
         if any(isinstance(tensor, Tensor) and tensor.layout is torch.sparse_coo for tensor in tensors):
             if len(tensors) == 1 and self._batch is None:
                 return self._all_reduce_sparse(operation, tensors[0], opts)
-        self._arguments.refuse(operation, "tensor", tensors)
+        self._arguments.refuse_result(operation, "tensor", tensors)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -100,8 +100,9 @@ class ReducingGroup(Group):
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Work:
         """The root's tensor becomes the reduction of all; the others' stay as they are."""
-        self._arguments.refuse("reduce", "tensor", tensors)
         root = self._arguments.root("reduce", opts)
+        check = self._arguments.refuse_result if self._rank == root else self._arguments.refuse
+        check("reduce", "tensor", tensors)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -129,7 +130,7 @@ class ReducingGroup(Group):
         finishes: list[Finish] = []
         keep: list[Any] = []
         for output, pieces in zip(outputs, inputs, strict=True):
-            self._arguments.refuse("reduce_scatter", "output", [output])
+            self._arguments.refuse_result("reduce_scatter", "output", [output])
             self._arguments.refuse("reduce_scatter", "input_list", pieces)
             self._arguments.check_list("reduce_scatter", "input_list", pieces, output)
             if len({piece.numel() for piece in pieces}) == 1:
@@ -148,7 +149,7 @@ class ReducingGroup(Group):
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
-        self._arguments.refuse("reduce_scatter_tensor", "output", outputs)
+        self._arguments.refuse_result("reduce_scatter_tensor", "output", outputs)
         self._arguments.refuse("reduce_scatter_tensor", "input", inputs)
         for output, whole in zip(outputs, inputs, strict=True):
             self._arguments.check_sizes("reduce_scatter_tensor", "input", whole, "output", output)
