@@ -96,7 +96,9 @@ REFUSED: dict[str, tuple[Call, tuple[str, ...]]] = {
         ("all_reduce", "tensor has 4 elements that share memory", "clone()"),
     ),
     "gathered into elements that share memory": (
-        lambda job: dist.all_gather_into_tensor(torch.ones(1).expand(3 * job.size), three(), group=job.tested),
+        lambda job: dist.all_gather_into_tensor(
+            torch.ones(1).expand(3 * job.size), three(), group=job.tested
+        ),
         ("all_gather", "output has", "share memory"),
     ),
     "received in elements that share memory": (
