@@ -33,12 +33,16 @@ esac
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 
 cd "$(dirname "$0")"
+targets=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+# Cargo names the files of a library that is also a shared one without a hash. In a target folder that several workspaces share, a crate
+# that depends on penny would overwrite them, and they its own: what is built on the way lies apart (cargo 1.91).
+[ "$targets" = "$(pwd -P)/target" ] || export CARGO_BUILD_BUILD_DIR="${CARGO_BUILD_BUILD_DIR:-$targets/penny}"
 # The command is built with it, because cargo would build the library once more for the command alone.
 cargo build --package penny --package penny-cli --profile "$profile"
 version=$(cargo pkgid --package penny | sed 's/.*[#@]//')
 major=${version%%.*}
 # Cargo puts what it builds for a named platform into a folder of that name.
-target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}$built
+target=$targets/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}$built
 to=${DESTDIR:-}$prefix
 lib=$to/$libdir
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::mem::{align_of, offset_of, size_of};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -111,6 +112,7 @@ fn install(options: &[&str]) -> tempfile::TempDir {
     let mut install = Command::new(root().join("install.sh"));
     install
         .env("CARGO_TARGET_DIR", library::target_dir())
+        .env("CARGO_BUILD_BUILD_DIR", library::target_dir())
         .args(["--profile", &library::profile(), "--prefix"])
         .arg(to.path())
         .args(options);
@@ -133,6 +135,29 @@ fn install(options: &[&str]) -> tempfile::TempDir {
         assert!(text.contains("reduce"), "share/{file} is not installed");
     }
     to
+}
+
+#[test]
+fn in_a_shared_target_folder_the_installation_builds_apart_from_crates_that_depend_on_penny() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, cargo) = (dir.path().join("log"), dir.path().join("cargo"));
+    // In cargo's place: tells the target folder, and writes where it would build.
+    let text = "#!/bin/sh\n[ $1 = metadata ] && { echo '{\"target_directory\":\"'$SHARED'\",'; exit; }\n\
+        echo ${CARGO_BUILD_BUILD_DIR:-none} >$LOG; exit 1\n";
+    fs::write(&cargo, text).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let own = fs::canonicalize(root()).unwrap().join("target");
+    let built_in = |shared: &Path, chosen: Option<&str>| {
+        let mut install = Command::new(root().join("install.sh"));
+        install.env("PATH", &path).env("LOG", &log).env("SHARED", shared).env_remove("CARGO_BUILD_BUILD_DIR");
+        install.envs(chosen.map(|dir| ("CARGO_BUILD_BUILD_DIR", dir)));
+        assert!(!install.args(["--prefix", "/nowhere"]).status().unwrap().success());
+        fs::read_to_string(&log).unwrap().trim().to_owned()
+    };
+    assert_eq!(built_in(Path::new("/shared"), None), "/shared/penny");
+    assert_eq!(built_in(Path::new("/shared"), Some("/chosen")), "/chosen");
+    assert_eq!(built_in(&own, None), "none");
 }
 
 fn source(dir: &Path) -> PathBuf {
