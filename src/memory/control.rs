@@ -263,7 +263,7 @@ impl Control {
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
         let layout = Layout::new(nranks, staging as usize);
         let place = self.file.take(staging, layout)?;
-        shm::reserve(&self.file.file, place.at as usize, layout.head())?;
+        shm::reserve(self.file.get()?, place.at as usize, layout.head())?;
         Ok(place)
     }
     /// Maps a child at the place that one of its ranks has taken. `sharers`: its ranks that share memory, of `nranks`.
@@ -272,8 +272,8 @@ impl Control {
         let (file, at) = (parent.file.clone(), place.at as usize);
         file.check(place, layout)?;
         // Each for itself: the place was read from shared memory.
-        shm::reserve(&file.file, at, layout.head())?;
-        let segment = Segment::part(&file.file, at, layout.total())?;
+        shm::reserve(file.get()?, at, layout.head())?;
+        let segment = Segment::part(file.get()?, at, layout.total())?;
         let (reserved, generation) = (Reserved::default(), fork::generation());
         Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation, sharers })
     }
@@ -299,20 +299,20 @@ impl Control {
         self.at == other.at && self.file.is(&other.file)
     }
     /// The file by which others map it.
-    pub fn file(&self) -> &File {
-        &self.file.file
+    pub fn file(&self) -> Result<&File> {
+        self.file.get()
     }
     /// Has the kernel announce the end of this process in a rank's life line.
     pub fn keep(&self, rank: u32) -> Result<Membership> {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         let line = self.layout.life + rank as usize * size_of::<Life>();
         Ok(Membership {
-            _kept: keeper::keep(&self.file.file, self.at + line + std::mem::offset_of!(Life, node))?,
+            _kept: keeper::keep(self.file.get()?, self.at + line + std::mem::offset_of!(Life, node))?,
         })
     }
     /// Reserves a range of the segment.
     fn reserve(&self, offset: usize, bytes: usize) -> Result<()> {
-        shm::reserve(&self.file.file, self.at + offset, bytes)
+        shm::reserve(self.file.get()?, self.at + offset, bytes)
     }
 }
 

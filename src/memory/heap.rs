@@ -26,6 +26,7 @@ use crate::env;
 use crate::error::{Error, Result};
 use crate::log;
 use crate::sync::lock::{Mutex, MutexGuard};
+use crate::sys::kept_file::KeptFile;
 use crate::sys::{fork, limits, process, shm};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -60,7 +61,7 @@ pub type HeapId = [u8; 16];
 /// This process's heap.
 pub struct Heap {
     id: HeapId,
-    file: File,
+    file: KeptFile,
     segment: Segment,
     /// The same mapping, as the lists of all ranks' heaps hold it.
     as_peer: Arc<PeerHeap>,
@@ -160,7 +161,7 @@ impl Heap {
         let is_lazy = shm::is_unbounded(&file);
         Ok(Heap {
             id: process::random(),
-            file,
+            file: KeptFile::new(file),
             as_peer: Arc::new(PeerHeap::from(segment.clone())),
             segment,
             bound,
@@ -175,8 +176,8 @@ impl Heap {
         self.id
     }
     /// The file by which peers map it.
-    pub fn file(&self) -> &File {
-        &self.file
+    pub fn file(&self) -> Result<&File> {
+        self.file.get()
     }
     /// The address of its first byte.
     pub(super) fn base(&self) -> usize {
@@ -214,7 +215,8 @@ impl Heap {
             range
         };
         // Outside of the lock: the range is ours, and taking many pages takes a while.
-        match shm::reserve(&self.file, start - self.segment.base(), end - start) {
+        let reserve = |file| shm::reserve(file, start - self.segment.base(), end - start);
+        match self.file().and_then(reserve) {
             Ok(()) => Ok(start),
             Err(e) => self.free(start).and(Err(e)),
         }
@@ -224,7 +226,8 @@ impl Heap {
     fn promise(&self, space: &mut Space, range: Range<usize>) -> Result<usize> {
         let bytes = range.end - range.start;
         let promised = space.lazy.values().sum::<usize>() as u64;
-        match shm::check_available(bytes, promised.saturating_sub(shm::filled(&self.file))) {
+        let filled = self.file().map_or(0, shm::filled);
+        match shm::check_available(bytes, promised.saturating_sub(filled)) {
             Ok(()) => {
                 // Smaller blocks that lay here may have left theirs, which are not zero.
                 self.release_pages(&range);
@@ -260,7 +263,7 @@ impl Heap {
     pub fn reserve_within(&self, addr: usize, bytes: usize) -> Result<()> {
         let space = self.lock()?;
         self.sparse_part(&space, addr, bytes)?;
-        shm::reserve(&self.file, addr - self.segment.base(), bytes)
+        shm::reserve(self.file()?, addr - self.segment.base(), bytes)
     }
 
     /// Gives the whole pages of a part of a sparse range back to the system; their contents are lost.
@@ -363,7 +366,9 @@ impl Heap {
     /// Gives the whole pages of a range back.
     fn release_pages(&self, range: &Range<usize>) {
         let (from, to) = (range.start.next_multiple_of(PAGE), range.end & !(PAGE - 1));
-        shm::release(&self.file, from - self.segment.base(), to.saturating_sub(from));
+        if let Ok(file) = self.file() {
+            shm::release(file, from - self.segment.base(), to.saturating_sub(from));
+        }
     }
 }
 

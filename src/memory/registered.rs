@@ -156,6 +156,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     if pages.0 >= pages.1 {
         return Err(Error::argument("it holds no whole page"));
     }
+    let file = heap.file()?;
     let bytes = end.next_multiple_of(page) - down(start);
     let block = heap.alloc(bytes + page)?;
     let first = heap.offset_of(block.next_multiple_of(page), bytes);
@@ -164,7 +165,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     let buffer = Buffer { start, end, pages, twin };
     die_point!(160 "registered_twin");
     // SAFETY: the caller's promise, and whole pages.
-    if let Err(e) = unsafe { remap::share(heap.file(), buffer.offset(pages.0), pages.0, pages.1 - pages.0) } {
+    if let Err(e) = unsafe { remap::share(file, buffer.offset(pages.0), pages.0, pages.1 - pages.0) } {
         heap.free(block)?;
         return Err(e);
     }
@@ -257,14 +258,14 @@ impl Registered {
 
 /// Puts private pages in the place of those pages that are still ours. True: all were.
 fn put_back(buffer: &Buffer) -> Result<bool> {
-    let heap = heap::mine()?;
+    let file = heap::mine()?.file()?;
     let mut left = buffer.pages.1 - buffer.pages.0;
     for mapping in maps::over(&(buffer.pages.0..buffer.pages.1))? {
         let from = mapping.range.start.max(buffer.pages.0);
         let bytes = mapping.range.end.min(buffer.pages.1) - from;
-        if mapping.shares(heap.file(), from, buffer.offset(from)) {
+        if mapping.shares(file, from, buffer.offset(from)) {
             // SAFETY: these pages are ours, and nothing writes to them, by the promise made to `register`.
-            unsafe { remap::unshare(heap.file(), buffer.offset(from), from, bytes) }?;
+            unsafe { remap::unshare(file, buffer.offset(from), from, bytes) }?;
             left -= bytes;
         }
     }

@@ -192,7 +192,7 @@ fn pages_that_are_not_ours_any_more_are_found_out_and_left_alone() {
     let (at, bytes) = (buffer.pages.0, buffer.pages.1 - buffer.pages.0);
     // Other private pages in their place, as if they had been freed and allocated anew.
     // SAFETY: they are ours, and only this thread knows of them.
-    unsafe { remap::unshare(heap::mine().unwrap().file(), buffer.offset(at), at, bytes) }.unwrap();
+    unsafe { remap::unshare(heap::mine().unwrap().file().unwrap(), buffer.offset(at), at, bytes) }.unwrap();
     memory.words.fill(2);
     assert!(!buffer.is_still(whole(&memory)));
     assert!(told(share).unwrap().contains("without pennyCommDeregister"));

@@ -13,6 +13,7 @@ pub mod futex;
 pub mod host;
 pub mod interrupt;
 pub mod keeper;
+pub mod kept_file;
 pub mod kick;
 pub mod limits;
 pub mod maps;

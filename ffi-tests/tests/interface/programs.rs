@@ -29,6 +29,11 @@ fn the_library_tells_version_results_and_errors() {
 }
 
 #[test]
+fn files_of_a_program_that_closes_the_librarys_descriptors_stay_as_they_are() {
+    holds("descriptors", &[1, 2]);
+}
+
+#[test]
 fn a_thread_with_a_small_stack_makes_all_calls() {
     holds("small_stack", &[1, 2]);
 }

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_look_from_outside_finds_calls_messages_and_children() {
         let ranks = comm::init_all(2).unwrap();
-        let file = registry::shared(ranks[0]).unwrap().transport.control().file().try_clone().unwrap();
+        let file =
+            registry::shared(ranks[0]).unwrap().transport.control().file().unwrap().try_clone().unwrap();
         let look = || Communicators::of(&file).look();
         assert_eq!(look().len(), 1);
         let (tell, told) = std::sync::mpsc::channel();

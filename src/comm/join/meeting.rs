@@ -181,9 +181,13 @@ impl PreparedRank {
         let refuse = |e: &Error| bootstrap::refuse(place, index, ranks.len() as u32, e);
         let own_control = (index == 0).then(|| Control::create(layout)).transpose().inspect_err(refuse)?;
         let info = self.introduction.encode(self.profile.as_ref());
-        let mut fds = vec![self.heap.file().as_fd()];
-        fds.extend(own_control.as_ref().map(|control| control.file().as_fd()));
-        fds.extend(self.founded.as_ref().map(|participant| participant.clock_segment().file().as_fd()));
+        let mut fds = vec![self.heap.file()?.as_fd()];
+        if let Some(control) = &own_control {
+            fds.push(control.file()?.as_fd());
+        }
+        if let Some(participant) = &self.founded {
+            fds.push(participant.clock_segment().file()?.as_fd());
+        }
         let hello = Hello { rank: index, nranks: ranks.len() as u32, info: &info, fds: &fds };
         let nranks = layout.nranks();
         let mut heaps: Vec<Option<Arc<PeerHeap>>> = (0..nranks).map(|_| None).collect();

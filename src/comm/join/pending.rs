@@ -262,7 +262,7 @@ mod tests {
                     machine: 0,
                 }
                 .encode(None);
-                let hello = Hello { rank: 2, nranks: 3, info: &info, fds: &[own.file().as_fd()] };
+                let hello = Hello { rank: 2, nranks: 3, info: &info, fds: &[own.file().unwrap().as_fd()] };
                 let each = &mut |_, _: &[u8], _| Ok(());
                 ends(bootstrap::meet(&MeetingPlace::Id(id), &hello, None, each, &|| Ok(())).unwrap());
             });

@@ -14,6 +14,7 @@ use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
+use crate::sys::kept_file::KeptFile;
 use crate::sys::shm;
 use std::fs::File;
 
@@ -236,7 +237,7 @@ shared_layout! {
 pub struct ClockSegment {
     kept: Mutex<Option<Kept>>,
     segment: Segment,
-    file: File,
+    file: KeptFile,
     places: usize,
     ports: usize,
 }
@@ -274,13 +275,13 @@ impl ClockSegment {
         let (places, ports) = (places as usize, ports as usize);
         let layout = Layout::new(places, ports);
         let (segment, file) = Segment::create(layout.total, layout.post)?;
-        Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
+        Ok(ClockSegment { kept: Mutex::default(), segment, file: KeptFile::new(file), places, ports })
     }
     /// Opens the segment that another process made.
     pub fn open(file: File, places: u32, ports: u32) -> Result<ClockSegment> {
         let (places, ports) = (places as usize, ports as usize);
         let segment = Segment::map(&file, Layout::new(places, ports).total)?;
-        Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
+        Ok(ClockSegment { kept: Mutex::default(), segment, file: KeptFile::new(file), places, ports })
     }
     /// Maps a clock segment for reading, by its file alone. `None`: the file is none.
     #[cfg(any(test, feature = "internals"))]
@@ -304,13 +305,13 @@ impl ClockSegment {
     pub fn keep(&self, place: u32) -> Result<()> {
         assert!((place as usize) < self.places, "a rank outside of the board");
         let line = self.layout().place + place as usize * size_of::<PlaceLine>();
-        let kept = keeper::keep(&self.file, line + std::mem::offset_of!(PlaceLine, life))?;
+        let kept = keeper::keep(self.file()?, line + std::mem::offset_of!(PlaceLine, life))?;
         *self.kept.lock() = Some(kept);
         Ok(())
     }
     /// The file by which others map it.
-    pub fn file(&self) -> &File {
-        &self.file
+    pub fn file(&self) -> Result<&File> {
+        self.file.get()
     }
     /// Ranks.
     pub fn places(&self) -> u32 {
@@ -381,7 +382,7 @@ impl ClockSegment {
                 "{count} transfers in one group are more than the {POSTS} that a declared machine takes; divide the group"
             )));
         }
-        shm::reserve(&self.file, self.posts_at(place, ticket), count * size_of::<PostLine>())
+        shm::reserve(self.file()?, self.posts_at(place, ticket), count * size_of::<PostLine>())
     }
 }
 

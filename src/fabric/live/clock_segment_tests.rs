@@ -24,7 +24,7 @@ fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
     assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
     board.reserve_posts(2, 7, 1).unwrap();
     board.posts(2, 7, 1)[0].key.store(7, Ordering::Release);
-    let seen = ClockSegment::observe(board.file().try_clone().unwrap()).expect("a board");
+    let seen = ClockSegment::observe(board.file().unwrap().try_clone().unwrap()).expect("a board");
     assert_eq!((seen.places, seen.ports), (3, 10));
     assert_eq!(seen.posts(2, 7, 1)[0].key.load(Ordering::Acquire), 7);
     let (_, other) = Segment::create(8192, 8192).unwrap();

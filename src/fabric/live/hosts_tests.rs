@@ -47,7 +47,7 @@ pub fn unconnected(first_of: &[Rank], grace_ns: u64) -> Vec<Arc<Participant>> {
         all.push(if first == rank {
             Participant::found(machine.clone(), first_of, rank, no_programs).unwrap()
         } else {
-            let file = all[first as usize].clock_segment().file().try_clone().unwrap();
+            let file = all[first as usize].clock_segment().file().unwrap().try_clone().unwrap();
             let segment = ClockSegment::open(file, n, ports).unwrap();
             Participant::join(segment, machine.clone(), first_of, rank, no_programs).unwrap()
         });

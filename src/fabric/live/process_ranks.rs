@@ -51,7 +51,7 @@ impl ProcessRanks {
     pub fn with(clock_segment: &ClockSegment, place: Rank) -> Result<Arc<ProcessRanks>> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let file =
-            clock_segment.file().metadata().map_err(|e| Error::system(format!("a clock segment: {e}")))?;
+            clock_segment.file()?.metadata().map_err(|e| Error::system(format!("a clock segment: {e}")))?;
         let (file, generation) = ((file.dev(), file.ino()), fork::generation());
         let mut all = ALL.lock();
         all.retain(|ranks| ranks.strong_count() > 0);

@@ -26,7 +26,7 @@ pub(super) fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participa
     };
     let first = Participant::found(machine.clone(), &vec![0; n as usize], 0, no_programs).unwrap();
     let ports = machine.network.ports.len() as u32;
-    let file = || first.clock_segment().file().try_clone().unwrap();
+    let file = || first.clock_segment().file().unwrap().try_clone().unwrap();
     let others: Vec<Participant> = (1..n)
         .map(|place| {
             Participant::join(
@@ -232,8 +232,8 @@ fn hubbub(nap: u64, exact: bool) -> (u64, u64) {
     let participants = participants("t3000", n, 0);
     let random = AtomicU64::new(nap);
     let ports = participants[0].network().ports.len() as u32;
-    let clock_segment =
-        ClockSegment::open(participants[0].clock_segment().file().try_clone().unwrap(), n, ports).unwrap();
+    let file = participants[0].clock_segment().file().unwrap().try_clone().unwrap();
+    let clock_segment = ClockSegment::open(file, n, ports).unwrap();
     std::thread::scope(|scope| {
         for participant in participants {
             let random = &random;

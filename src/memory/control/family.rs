@@ -4,9 +4,9 @@ use super::{Control, Header, Layout};
 use crate::error::{Error, Result};
 use crate::memory::segment::Segment;
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sys::kept_file::KeptFile;
 use crate::sys::shm;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 
 /// Where a child lies in the file of its ancestry.
 #[derive(Clone, Copy)]
@@ -26,24 +26,31 @@ const PAGE: usize = 4096;
 
 /// The file in which a communicator and all that descend from it have their segments, and its first page.
 pub(super) struct FamilyFile {
-    pub file: File,
+    file: KeptFile,
     first_page: Segment,
     /// Bytes of the first segment.
     first: usize,
-    /// The file's device and number; `None`: the system does not tell.
-    number: Option<(u64, u64)>,
 }
 
 impl FamilyFile {
     /// Takes a file whose first `first` bytes are the first segment.
     pub fn new(file: File, first: usize) -> Result<FamilyFile> {
-        let number = file.metadata().ok().map(|about| (about.dev(), about.ino()));
-        Ok(FamilyFile { first_page: Segment::of(&file, PAGE)?, file, first, number })
+        Ok(FamilyFile { first_page: Segment::of(&file, PAGE)?, file: KeptFile::new(file), first })
     }
 
     /// Tells whether another is the same file.
     pub fn is(&self, other: &FamilyFile) -> bool {
-        self.number.is_some() && self.number == other.number
+        self.file.number().is_some_and(|number| other.file.number() == Some(number))
+    }
+
+    /// Returns the file by which others map it.
+    pub fn get(&self) -> Result<&File> {
+        self.file.get()
+    }
+
+    /// Returns the file's device and number; `None`: the system does not tell.
+    pub fn number(&self) -> Option<(u64, u64)> {
+        self.file.number()
     }
 
     fn header(&self) -> &Header {
@@ -75,7 +82,7 @@ impl FamilyFile {
 
     /// Checks that a child with this layout may lie there.
     pub fn check(&self, place: ChildPlace, layout: Layout) -> Result<()> {
-        let bytes = self.file.metadata().map_or(0, |file| file.len());
+        let bytes = self.get()?.metadata().map_or(0, |file| file.len());
         let end = place.at.saturating_add(layout.total() as u64);
         match place.at >= self.first as u64 && place.at.is_multiple_of(PAGE as u64) && end <= bytes {
             true => Ok(()),
@@ -89,10 +96,15 @@ impl FamilyFile {
     /// Gives a segment's pages back, which no rank uses any more.
     pub fn release(&self, at: usize, bytes: usize) {
         let kept = if at == 0 { PAGE } else { 0 };
-        let released = shm::release(&self.file, at + kept, bytes - kept);
+        let released = self.release_pages(at + kept, bytes - kept);
         if at > 0 && released {
             self.give_back((at - self.first) as u64, bytes);
         }
+    }
+
+    /// Gives the pages of a range back. Returns false if they stay.
+    pub fn release_pages(&self, at: usize, bytes: usize) -> bool {
+        self.get().is_ok_and(|file| shm::release(file, at, bytes))
     }
 
     /// Gives addresses back, if nothing lies behind them: a program that makes and frees one child after another never comes to
@@ -107,7 +119,7 @@ impl Control {
     /// Returns the device and number of the file, and where the segment begins in it: the same for all ranks that map it. A segment that all
     /// ranks have left may lend them to a later one. `None`: the system does not tell.
     pub fn identity(&self) -> Option<[u64; 3]> {
-        self.file.number.map(|(device, number)| [device, number, self.at as u64])
+        self.file.number().map(|(device, number)| [device, number, self.at as u64])
     }
 }
 
@@ -120,7 +132,7 @@ mod tests {
     fn two() -> [Control; 2] {
         let layout = Layout::new(2, 1 << 20);
         let first = Control::create(layout).unwrap();
-        let other = Control::open(first.file().try_clone().unwrap(), layout).unwrap();
+        let other = Control::open(first.file().unwrap().try_clone().unwrap(), layout).unwrap();
         [first, other]
     }
 
@@ -143,7 +155,7 @@ mod tests {
     #[test]
     fn children_keep_one_page_of_the_first_segment() {
         let [first, other] = two();
-        let file = first.file().try_clone().unwrap();
+        let file = first.file().unwrap().try_clone().unwrap();
         let place = first.place_for_child(2, 4096).unwrap();
         let child = [&first, &other].map(|parent| Control::child(parent, 2, 2, place).unwrap());
         let kept = |file: &std::fs::File| file.metadata().unwrap().blocks() * 512;

@@ -4,7 +4,7 @@ use super::Control;
 use super::arrivals::BLOCK;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
-use crate::sys::{remap, shm};
+use crate::sys::remap;
 use std::ops::Range;
 
 /// What of a segment a rank has reserved.
@@ -114,7 +114,7 @@ impl Control {
     pub fn release_staging(&self, rank: u32) -> bool {
         let (offset, bytes) = self.layout.staging(rank);
         self.reserved.staging.store(false, Ordering::Relaxed);
-        shm::release(&self.file.file, self.at + offset, bytes)
+        self.file.release_pages(self.at + offset, bytes)
     }
     /// Returns the bytes of this rank's staging memory; 0: it has not been reserved.
     pub fn staging_bytes(&self) -> usize {

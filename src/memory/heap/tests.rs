@@ -44,7 +44,7 @@ fn alignment_holds_for_addresses_and_is_refused_by_name() {
 
 /// Bytes of memory behind the heap's file.
 fn reserved(heap: &Heap) -> usize {
-    std::os::unix::fs::MetadataExt::blocks(&heap.file.metadata().unwrap()) as usize * 512
+    std::os::unix::fs::MetadataExt::blocks(&heap.file().unwrap().metadata().unwrap()) as usize * 512
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_sparse_range_shares_no_page_with_reserved_memory() {
 fn a_range_whose_pages_are_refused_comes_back() {
     let mut heap = Heap::new().unwrap();
     // Nothing can be reserved in a file that is open for reading.
-    heap.file = File::open("/proc/self/exe").unwrap();
+    heap.file = KeptFile::new(File::open("/proc/self/exe").unwrap());
     heap.alloc(64).unwrap_err();
     heap.alloc_aligned(GIVE_BACK, 1 << 20).unwrap_err();
     assert_eq!((heap.stats().used, heap.stats().fragmentation), (0, 0.0));
