@@ -93,6 +93,26 @@ static void children_without_number_come_and_go(void) {
     OK(pennyCommDestroy(comm));
 }
 
+/* Between hosts the word that a rank has left the parent may come before another's that it has joined the child. */
+static void a_rank_leaves_a_parent_as_soon_as_it_has_the_child(void) {
+    pennyComm_t comm, child;
+    int i;
+    OK(pennyCommInitRank(&comm, ranks, shared_id(), rank));
+    for (i = 0; i < 150; i++) {
+        if (i % 3 == 0) OK(pennyCommDup(comm, &child));
+        if (i % 3 == 1) OK(pennyCommSplit(comm, 0, 0, &child, NULL));
+        if (i % 3 == 2) OK(pennyCommShrink(comm, NULL, 0, &child, NULL, PENNY_SHRINK_DEFAULT));
+        if (i % 4 == 3) {
+            OK(pennyCommAbort(comm));
+        } else {
+            OK(pennyCommDestroy(comm));
+        }
+        comm = child;
+        if (i % 2 == 1) OK(pennyBarrier(comm, NULL));
+    }
+    OK(pennyCommDestroy(comm));
+}
+
 static void wrong_settings_of_one_rank_are_told_to_all(void) {
     pennyComm_t parent = join(), child = NULL;
     pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
@@ -137,6 +157,7 @@ int main(void) {
     RUN(a_split_orders_by_key_and_gives_null_without_a_color);
     RUN(a_duplicate_has_the_same_ranks_and_outlives_the_first);
     RUN(children_without_number_come_and_go);
+    RUN(a_rank_leaves_a_parent_as_soon_as_it_has_the_child);
     RUN(wrong_settings_of_one_rank_are_told_to_all);
     RUN(wrong_arguments_of_groups_and_splits_are_refused);
     return 0;

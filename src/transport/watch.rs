@@ -48,6 +48,12 @@ impl Transport {
         self.control.header().ended_by.load(Ordering::Acquire) != 0
     }
 
+    /// Has this rank aborted or revoked the communicator?
+    pub fn has_ended(&self) -> bool {
+        let ended = Ending::of(self.control.header().ended_by.load(Ordering::Acquire));
+        ended.is_some_and(|(_, by)| by == self.rank)
+    }
+
     /// Has a rank revoked the communicator, and none aborted it before?
     pub fn is_revoked(&self) -> bool {
         let ended = Ending::of(self.control.header().ended_by.load(Ordering::Acquire));

@@ -106,7 +106,7 @@ fn groups_and_streams_work_over_several_hosts() {
 
 #[test]
 fn communicators_of_several_hosts_are_made_from_others() {
-    holds("children", &[&["a", "b", "a"]]);
+    holds("children", &[&["a", "b", "a"], &["a", "b", "a", "b"]]);
 }
 
 #[test]

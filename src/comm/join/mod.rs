@@ -231,6 +231,7 @@ pub(in crate::comm) mod introduction;
 pub(in crate::comm) mod lifeline;
 mod linked_child;
 mod meeting;
+mod parent_watch;
 pub(in crate::comm) mod pending;
 pub(in crate::comm) mod shrink;
 pub(in crate::comm) mod split;

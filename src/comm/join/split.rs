@@ -13,6 +13,7 @@
 //! watches the parent: a death or an abort there ends the wait.
 
 use super::child::{self, ChildEntrance};
+use super::parent_watch::ParentWatch;
 use super::shrink;
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
@@ -246,12 +247,8 @@ impl CommCore {
                 members.len()
             ))
         })?;
-        let me = self.rank();
-        let watch = || {
-            joining::check(handle)?;
-            parent.check_abort()?;
-            parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
-        };
+        let watched = ParentWatch::new(&parent, &members);
+        let watch = || joining::check(handle).and_then(|()| watched.check());
         let entrance =
             ChildEntrance { handle, rank, members: &members, config: &config, settings, placement };
         let joined = entrance.join(self, memory, &watch).map(registry::fill);

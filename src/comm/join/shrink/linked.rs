@@ -57,6 +57,14 @@ impl Attempt<'_> {
         }
     }
 
+    /// Has a member seen all others in the new communicator? Only one that leaves this one is asked about.
+    pub(super) fn has_made(&self, member: Rank) -> bool {
+        match self.t.is_far(member) {
+            true => matches!(self.since_then(member), Since::Made),
+            false => self.have_near_attached(),
+        }
+    }
+
     /// Returns the members to which this rank has connected, now or before, and how many attempts each had ended when it did so last.
     pub(super) fn connected(&self) -> Vec<(Rank, u64)> {
         let now = self.far.get().into_iter().flatten().map(|(rank, making)| (*rank, making.ended()));
