@@ -16,6 +16,7 @@ use crate::log;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::clock;
+use crate::sys::kept_file::KeptFile;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::cell::Cell;
@@ -35,7 +36,7 @@ static RECORD: Mutex<Option<Record>> = Mutex::new(None);
 
 /// The file of this process.
 struct Record {
-    file: File,
+    file: KeptFile,
     /// The process that opened it: a forked child writes nothing.
     pid: u32,
     /// Communicators that have a line, by their numbers.
@@ -125,7 +126,7 @@ fn open(folder: &str) -> Option<Record> {
     let file = File::create(&path);
     let why =
         |e| log::always_early(format_args!("PENNY_RECORD: {}: {e}; nothing is recorded", path.display()));
-    Some(Record { file: file.map_err(why).ok()?, pid, known: Vec::new() })
+    Some(Record { file: KeptFile::new(file.map_err(why).ok()?), pid, known: Vec::new() })
 }
 
 /// Records a call from now until what is returned is dropped. `None`: calls are not recorded, or it is a part of one that is.
@@ -183,9 +184,11 @@ impl Record {
         Some(number)
     }
 
-    /// Writes a line in one piece. It is lost if the disk is full, and the record then ends early.
+    /// Writes a line in one piece. It is lost if the disk is full or the program has closed the file, and the record then ends early.
     fn line(&mut self, text: &str) {
-        let _ = self.file.write_all(format!("{text}\n").as_bytes());
+        if let Ok(mut file) = self.file.get() {
+            let _ = file.write_all(format!("{text}\n").as_bytes());
+        }
     }
 }
 

@@ -30,6 +30,16 @@ fn end(error: &Error) -> ! {
         ErrorKind::UnknownArgument => as_in_nccl_tests(&text),
         _ => text.clone(),
     };
+    // Help and version are answers; with colours where they go to a terminal.
+    if !error.use_stderr() {
+        match error.print() {
+            Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+                answer::tell(format_args!("penny: cannot write: {why}"));
+                std::process::exit(1);
+            }
+            _ => std::process::exit(error.exit_code()),
+        }
+    }
     if plain == text {
         error.exit();
     }

@@ -275,7 +275,9 @@ fn a_dash_is_standard_input_and_output_but_no_file_beside_a_table() {
 
 #[test]
 fn lines_that_a_full_disk_loses_are_told() {
-    for line in ["perf all_reduce -n 2 -b 8 -e 8", "run -n 2 --tag echo lost"] {
+    for line in
+        ["perf all_reduce -n 2 -b 8 -e 8", "run -n 2 --tag echo lost", "--help", "perf --help", "--version"]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
         let full = std::fs::File::create("/dev/full").unwrap();
         let lost = command.args(line.split_whitespace()).stdout(full).output().unwrap();

@@ -31,6 +31,9 @@ fn the_library_tells_version_results_and_errors() {
 #[test]
 fn files_of_a_program_that_closes_the_librarys_descriptors_stay_as_they_are() {
     holds("descriptors", &[1, 2]);
+    // The record of calls is a file of its own.
+    let record = tempfile::tempdir().unwrap();
+    holds_with("descriptors", &[1], &[("PENNY_RECORD", record.path().to_str().unwrap())]);
 }
 
 #[test]
