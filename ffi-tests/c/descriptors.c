@@ -18,6 +18,7 @@ static void a_file_that_gets_the_descriptor_of_the_librarys_memory_stays_as_it_i
     OK(pennyCommInitRank(&comm, ranks, shared_id(), rank));
     OK(pennyMemAlloc(&before, 4 << 20));
     OK(pennyShmemInit(comm));
+    OK(pennyBarrier(comm, NULL));
     /* What the harness reads of this process ends with its output. */
     for (i = 3; i < 3 + FILES; i++) close(i);
     file = mkstemp(name);
