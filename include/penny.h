@@ -915,7 +915,8 @@ pennyResult_t pennyCommDestroy(pennyComm_t comm);
 
 // Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'
 // calls return pennyRemoteError. May be called while another thread is inside a call on comm. In an interrupt check
-// (pennySetInterruptCheck) it makes the calls fail and frees nothing: call it again, or pennyCommDestroy, later.
+// (pennySetInterruptCheck) it makes the calls fail and frees nothing: call it again, or pennyCommDestroy, later. So it does in a
+// signal handler that has interrupted a call on comm, and returns pennyInvalidUsage there after 5 s.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommAbort(pennyComm_t comm);

@@ -349,10 +349,37 @@ pub(super) fn poison(handle: CommHandle, message: &str) {
     });
 }
 
-/// Takes a communicator out. Waits for a thread that is inside, so an abort must have made that thread leave before.
+/// Takes a communicator out that was aborted, when the thread that is inside has left it.
+pub(super) fn remove_aborted(handle: CommHandle) -> Result<CommCore> {
+    let slot = live(handle)?;
+    let until = Instant::now() + LEAVING;
+    // BOUND: `LEAVING`. A signal handler may have interrupted the very call that has to end.
+    loop {
+        if let Some(body) = slot.body.try_lock() {
+            return take_out(slot, body, handle);
+        }
+        if Instant::now() >= until {
+            return Err(Error::usage(format!(
+                "a call is inside the communicator and has not ended within {} s of its abort; is this a signal handler that \
+                 interrupted it? The communicator is aborted: call pennyCommDestroy when the call has returned",
+                LEAVING.as_secs()
+            )));
+        }
+        std::thread::sleep(HELD_PAUSE);
+    }
+}
+
+/// Takes a communicator out that no thread is inside.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
-    let mut body = slot.body.lock();
+    take_out(slot, slot.body.lock(), handle)
+}
+
+fn take_out(
+    slot: &CommPlace,
+    mut body: MutexGuard<'_, Option<CommCore>>,
+    handle: CommHandle,
+) -> Result<CommCore> {
     if body.as_ref().is_none_or(|c| c.handle() != handle) {
         return Err(stale(handle));
     }

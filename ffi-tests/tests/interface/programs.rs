@@ -37,6 +37,11 @@ fn files_of_a_program_that_closes_the_librarys_descriptors_stay_as_they_are() {
 }
 
 #[test]
+fn a_signal_handler_aborts_the_communicator_whose_call_it_has_interrupted() {
+    holds("handler", &[2]);
+}
+
+#[test]
 fn a_thread_with_a_small_stack_makes_all_calls() {
     holds("small_stack", &[1, 2]);
 }

@@ -158,7 +158,7 @@ pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     }
     // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
-    let (mut communicator, told) = part(handle)?;
+    let (mut communicator, told) = part(registry::remove(handle)?);
     if communicator.broken().is_err() {
         communicator.registered.keep_mapped(communicator.transport.clone());
     }
@@ -189,16 +189,16 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
         return Ok(());
     }
     registry::remember_abort(handle);
-    let (mut communicator, _) = part(handle)?;
+    let (mut communicator, _) = part(registry::remove_aborted(handle)?);
     communicator.registered.keep_mapped(communicator.transport.clone());
     end(communicator);
     Ok(())
 }
 
-/// Takes a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
+/// Ends what hangs on a communicator that was taken out, and leaves it. With it, what was left in its semaphores and what its ranks
 /// disagreed on.
-fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
-    let mut communicator = registry::remove(handle)?;
+fn part(mut communicator: CommCore) -> (CommCore, Result<()>) {
+    let handle = communicator.handle();
     if communicator.is_held {
         // Polled calls may be in progress. No thread is inside them that could tell the others that the buffers are the program's
         // again.
@@ -217,7 +217,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     communicator.symmetric_close();
     communicator.transport.leave();
     communicator.transport.end_threads();
-    Ok((communicator, told))
+    (communicator, told)
 }
 mod attach;
 mod child;
