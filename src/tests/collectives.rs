@@ -1,9 +1,13 @@
 //! Every collective by every algorithm, ranks as threads, against what the definition says.
 
 #[cfg(not(loom))]
+mod ahead;
+#[cfg(not(loom))]
 pub mod hosts;
 #[cfg(not(loom))]
 pub use hosts::{everywhere, everywhere_with_children};
+#[cfg(not(loom))]
+mod order;
 #[cfg(not(loom))]
 mod private;
 #[cfg(not(loom))]

@@ -132,6 +132,12 @@ pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2],
     die_point!(14 "arrival_posted");
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The number of arrivals for whose lines this thread has asked: without the hint a program does the same.
+    pub(crate) static ASKED_FOR: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Bytes of a payload that are fetched with the arrival line; the processor itself notices longer ones.
 const FETCHED_TOGETHER: usize = 256;
 
@@ -178,6 +184,8 @@ impl Transport {
         if self.control.has_arrivals(seq) {
             hints::prefetch(lines.arrival_bytes(rank, seq));
             hints::prefetch(lines.payload(rank, seq, bytes));
+            #[cfg(test)]
+            ASKED_FOR.set(ASKED_FOR.get() + 1);
         }
     }
 
