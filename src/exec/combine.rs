@@ -14,7 +14,7 @@ use super::cut::LINE;
 use super::small_vec::SmallVec;
 use super::{Extent, Run};
 use crate::error::Result;
-use crate::kernels::{Dest, Fold, FoldSource, divided};
+use crate::kernels::{Dest, Fold, FoldSource, divided, hints};
 use crate::memory::view::Payload;
 use crate::plan::link::LinkedStep;
 use crate::types::{Collective, Rank};
@@ -31,6 +31,8 @@ const TURNS_BELOW: usize = 256 << 10;
 /// without allocating memory.
 const PAGES_AT_ONCE: usize = 16;
 const PAGE: usize = 4 << 10;
+/// The smallest slice that is copied out of another rank's slot several pages side by side.
+const SIDE_BY_SIDE_FROM: usize = 32 << 10;
 
 /// An operand in a peer's private memory.
 #[derive(Clone, Copy)]
@@ -97,13 +99,25 @@ impl<'a> Run<'a, '_> {
             (Some(fold), []) => divided::fold(threads(), fold, sources, dests, extent.count, step.finish),
             (Some(fold), _) => self.fold_private(fold, extent, sources, dests, step.finish),
             (None, &[operand, ..]) => self.copy_private(operand, dests),
-            (None, []) => {
-                let threads = threads();
-                dests.iter().try_for_each(|dest| {
-                    divided::copy(threads, dest.view, sources[0].view, dest.non_temporal)
-                })
-            }
+            (None, []) => self.copy(sources[0].view, dests),
         }
+    }
+
+    /// Copies an operand that lies in shared memory to the destinations.
+    fn copy(&self, source: Payload<'a>, dests: &[Dest<'a>]) -> Result<()> {
+        let bytes = source.bytes();
+        let threads = self.t.threads_for(bytes);
+        let mut left = dests;
+        if self.in_slot
+            && threads.is_none()
+            && (SIDE_BY_SIDE_FROM..=hints::limits().side_by_side).contains(&bytes)
+            && let Some((first, others)) = dests.split_first()
+            && !first.non_temporal
+        {
+            hints::copy_side_by_side(first.view, source);
+            left = others;
+        }
+        left.iter().try_for_each(|dest| divided::copy(threads, dest.view, source, dest.non_temporal))
     }
 
     /// Copies an operand to the destinations.

@@ -93,8 +93,10 @@ pub fn enter(
         hints::demote(t.payload_of(t.rank(), scope.seq, bytes, mutual));
     }
     if packed {
-        let leaves = bytes >= hints::LEAST_AROUND && peers.pace.leaves_lines(bytes);
-        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { bytes }, mutual);
+        let written = if mutual && is_block_alone(t, job) { job.count * job.size } else { bytes };
+        let leaves = bytes >= hints::LEAST_AROUND && peers.pace.leaves_lines(bytes)
+            || !mutual && peers.is_busy_with(bytes, scope.seq);
+        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { written }, mutual);
     }
     Ok(())
 }
@@ -247,7 +249,7 @@ pub fn run(
     die_point!(17 "direct_done");
     t.flush_far();
     if needs_all {
-        peers.done = scope.seq - 1;
+        peers.have_met(scope.seq);
     }
     Ok(DirectOutcome::Done)
 }

@@ -82,6 +82,8 @@ struct Run<'a, 'b> {
     done: &'b mut Done,
     /// The operands of the present step that peers' private memory holds.
     private: SmallVec<PrivateOperand>,
+    /// The last operand of the present step lies in its maker's slot.
+    in_slot: bool,
 }
 
 /// Runs the program to its end, or as far as it comes without waiting if the call is polled.
@@ -111,6 +113,7 @@ pub fn run<'a>(
         lends,
         done,
         private: PrivateOperand::none(),
+        in_slot: false,
     };
     run.waves()?;
     die_point!(24 "progress_drain");
@@ -126,7 +129,7 @@ pub fn run<'a>(
     }
     die_point!(25 "progress_done");
     if job.collective.everybody() && all_met {
-        peers.done = peers.done.max(seq - 1);
+        peers.have_met(seq);
     }
     if job.limit != usize::MAX {
         zero_tail(t.rank(), job);
@@ -229,6 +232,7 @@ impl<'a> Run<'a, '_> {
         let mut arrived_already = false;
         let mut waited = false;
         self.private.clear();
+        self.in_slot = false;
         for operand in &step.operands {
             match operand {
                 OperandSource::Own => {
@@ -299,6 +303,7 @@ impl<'a> Run<'a, '_> {
         }
         let bytes = extent.count * self.job.size;
         self.done.borrowed |= matches!(route, Route::Input | Route::Output);
+        self.in_slot = route == Route::Slot;
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
             if bytes == 0 {

@@ -9,12 +9,17 @@ use crate::transport::rotation::PayloadUse;
 use crate::transport::{Scope, Transport};
 use crate::types::Rank;
 
+/// The largest payload whose lines a rank claims that waits for nobody.
+const CLAIMED_BY_THE_BUSY: usize = 16 << 10;
+
 /// The progress of the other ranks, as far as this rank knows it, kept between calls.
 pub struct PeerProgress {
     /// The newest call that all ranks have completed.
     pub done: u64,
     /// The way in which staged copies are written.
     pub(super) pace: Pace,
+    /// The last call in which this rank has waited for the arrivals of all others.
+    met: u64,
     /// The call of the offers.
     call: u64,
     /// The offer of each rank in that call, present once its arrival has been checked.
@@ -33,7 +38,7 @@ impl Default for PeerProgress {
     fn default() -> PeerProgress {
         let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
         let (pieces, payload_use) = (Pieces::default(), PayloadUse::default());
-        PeerProgress { done: 0, ready: 0, pace, call: 0, offers, used, pieces, payload_use }
+        PeerProgress { done: 0, met: 0, ready: 0, pace, call: 0, offers, used, pieces, payload_use }
     }
 }
 
@@ -64,6 +69,19 @@ impl PeerProgress {
     pub(super) fn is_far_ahead(&mut self, ready: bool) -> bool {
         self.ready = if ready { self.ready.saturating_add(1) } else { 0 };
         self.ready > 8
+    }
+
+    /// Notes that this rank has waited for the arrivals of all others in call `seq`.
+    #[inline]
+    pub(super) fn have_met(&mut self, seq: u64) {
+        (self.done, self.met) = (self.done.max(seq - 1), seq);
+    }
+
+    /// Tells whether this rank makes one call after the other that sends much and waits for nobody, of which `seq` is one: lines that it
+    /// would claim for the next one are overwritten at once, which takes less than a claim.
+    #[inline]
+    pub(super) fn is_busy_with(&self, bytes: usize, seq: u64) -> bool {
+        bytes > CLAIMED_BY_THE_BUSY && self.met + 1 < seq
     }
 
     /// Waits until this rank may write its arrival line, and a payload of `payload` bytes. `mutual`: see [`Transport::payload_of`].
@@ -141,5 +159,14 @@ mod tests {
         assert!((0..8).all(|_| !ahead(true)));
         assert!(ahead(true) && ahead(true));
         assert!(!ahead(false) && !ahead(true), "it has been waited for");
+    }
+
+    #[test]
+    fn a_rank_is_busy_with_large_payloads_until_it_has_waited_for_all_in_the_call_before() {
+        let mut peers = PeerProgress::default();
+        peers.have_met(6);
+        let busy = |seq| peers.is_busy_with(CLAIMED_BY_THE_BUSY + 1, seq);
+        assert!(!busy(7) && busy(8));
+        assert!(!peers.is_busy_with(CLAIMED_BY_THE_BUSY, 8), "a claim of few lines pays in any case");
     }
 }

@@ -20,8 +20,9 @@ pub struct Limits {
     pub claimed_slots: usize,
     /// The same where the two ends take turns.
     pub claimed_awaited: usize,
-    /// Copying a message out of several slots in steps of a page.
-    pub stepped: usize,
+    /// Copying out of another rank's slots four pages side by side, the whole of a message or a slice of a program
+    /// (docs/decisions/0082).
+    pub side_by_side: usize,
     /// Not a limit: what has been written is demoted.
     pub demotes: bool,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
@@ -65,7 +66,7 @@ impl Limits {
         claimed_payload: usize::MAX,
         claimed_slots: 16 << 10,
         claimed_awaited: 1 << 20,
-        stepped: 1 << 20,
+        side_by_side: 1 << 20,
         demotes: true,
         stored: 0,
         around_from: 16 << 10,
@@ -80,7 +81,7 @@ impl Limits {
         claimed_payload: 4 << 10,
         claimed_slots: 1 << 10,
         claimed_awaited: 1 << 10,
-        stepped: 0,
+        side_by_side: 0,
         demotes: false,
         stored: 4 << 10,
         around_from: usize::MAX,
@@ -150,19 +151,57 @@ fn store_lines(dst: Payload<'_>, src: Payload<'_>) {
     }
 }
 
-/// Bytes of a step of `copy_in_steps`: a page.
-const STEP: usize = 4 << 10;
+/// Bytes of a page.
+const PAGE: usize = 4 << 10;
+/// Pages that [`copy_side_by_side`] copies at the same time.
+const SIDE_BY_SIDE: usize = 4;
 
-/// Copies what another core has just written, a page at a time, and asks for the page after next before each: processors
-/// foresee no lines across the end of a page. Slower than `copy` where the lines are in this core's own cache.
-pub fn copy_in_steps(dst: Payload<'_>, src: Payload<'_>) {
-    let bytes = src.bytes();
-    for at in (0..bytes).step_by(STEP) {
-        let ahead = (at + 2 * STEP).min(bytes);
-        prefetch(src.part(ahead, STEP.min(bytes - ahead)));
-        let step = STEP.min(bytes - at);
-        copy(dst.part(at, step), src.part(at, step), false);
+/// Copies what another core has just written, a line of each of four pages in turn: processors foresee the next lines of a page, of
+/// several pages at once, and none across the end of a page. Slower than `copy` where the lines are in this core's own cache.
+pub fn copy_side_by_side(dst: Payload<'_>, src: Payload<'_>) {
+    assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
+    debug_assert!(!dst.overlaps(src), "a copy's ends overlap");
+    let bytes = dst.bytes();
+    let head = dst.addr().align_offset(LINE).min(bytes);
+    let tail = head + (bytes - head) / (SIDE_BY_SIDE * PAGE) * (SIDE_BY_SIDE * PAGE);
+    copy(dst.part(0, head), src.part(0, head), false);
+    for pages in (head..tail).step_by(SIDE_BY_SIDE * PAGE) {
+        for at in (pages..pages + PAGE).step_by(LINE) {
+            for line in (at..at + SIDE_BY_SIDE * PAGE).step_by(PAGE) {
+                // SAFETY: a line at `line` lies within both, and that of the destination is aligned to one.
+                unsafe { copy_line(dst.addr().add(line), src.addr().add(line)) }
+            }
+        }
     }
+    copy(dst.part(tail, bytes - tail), src.part(tail, bytes - tail), false);
+}
+
+/// Copies a line, from its beginning to its end.
+///
+/// # Safety
+/// Both are valid for a line and do not overlap; `to` is aligned to one.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_line(to: *mut u8, from: *const u8) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128};
+    // SAFETY: the caller's promise; every x86-64 has SSE2.
+    unsafe {
+        let parts = [0, 1, 2, 3].map(|i| _mm_loadu_si128(from.cast::<__m128i>().add(i)));
+        for (i, part) in parts.into_iter().enumerate() {
+            _mm_store_si128(to.cast::<__m128i>().add(i), part);
+        }
+    }
+}
+
+/// Copies a line.
+///
+/// # Safety
+/// As on x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+unsafe fn copy_line(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from_nonoverlapping(from, LINE) }
 }
 
 /// Asks for the cache lines of what will be read, and waits for nothing.
@@ -237,6 +276,26 @@ mod tests {
                     "{bytes} bytes at {to}"
                 );
                 assert!(all[to..to + bytes] == expected[at..at + bytes], "{bytes} bytes at {to} of {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_of_pages_side_by_side_writes_every_byte_and_no_other() {
+        const ROOM: usize = 72 << 10;
+        let bytes_of = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut words: Vec<u64> =
+            (0..ROOM as u64 / 8).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        let source = bytes_of(&words);
+        let from = Payload::from(&mut words[..]);
+        for bytes in [0, 1, 63, 4096, 16_383, 16_384, 16_447, 16_448, 32_768, 40_000, 65_536] {
+            for (to, at) in [(0, 0), (1, 3), (64, 0), (9, 64), (127, 1)] {
+                let mut written = vec![!0u64; ROOM / 8];
+                copy_side_by_side(Payload::from(&mut written[..]).part(to, bytes), from.part(at, bytes));
+                let all = bytes_of(&written);
+                assert!(all[to..to + bytes] == source[at..at + bytes], "{bytes} bytes at {to} of {at}");
+                let mut outside = all[..to].iter().chain(&all[to + bytes..]);
+                assert!(outside.all(|&byte| byte == 0xff), "{bytes} bytes at {to}");
             }
         }
     }

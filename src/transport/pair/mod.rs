@@ -361,8 +361,8 @@ impl<'a> PairTransfer<'a> {
                 let piece = self.piece(self.slots);
                 let place = t.piece_from(self.peer, index, piece.bytes(), args);
                 // Of larger messages the receiver's own lines are no longer in its cache.
-                if total > 1 && self.data.bytes() <= hints::limits().stepped {
-                    hints::copy_in_steps(piece, place);
+                if total > 1 && self.data.bytes() <= hints::limits().side_by_side {
+                    hints::copy_side_by_side(piece, place);
                 } else {
                     kernels::copy(piece, place, false);
                 }
