@@ -56,6 +56,8 @@ pub struct Bench<'a> {
     max_bytes: usize,
     /// Calls so far that took the next part of the buffers; of the case, if the options say how many it has.
     walked: usize,
+    /// The calls that walk through the buffers have been warmed up.
+    is_warm: bool,
 }
 
 /// One case in one place: the ranges of both buffers.
@@ -109,7 +111,7 @@ impl<'a> Bench<'a> {
             }
         }
         let machine = comm.machine()?;
-        let walked = 0;
+        let (walked, is_warm) = (0, false);
         Ok(Bench {
             comm,
             options,
@@ -120,6 +122,7 @@ impl<'a> Bench<'a> {
             machine,
             max_bytes,
             walked,
+            is_warm,
         })
     }
 
@@ -221,17 +224,17 @@ impl<'a> Bench<'a> {
     /// This rank's time of one call: the mean of as many calls as the options say, else the lower quartile of batches.
     fn time(&mut self, setting: &Setting, input: &Pattern) -> Result<Duration, String> {
         self.write_input(setting, 0, input);
-        for _ in 0..self.options.warmup_iters {
+        let walks_as_nccl_tests = self.options.walk && self.options.iters.is_some();
+        let warmup_iters = match walks_as_nccl_tests {
+            true => self.warm_up_walk(setting, input)?,
+            false => self.options.warmup_iters,
+        };
+        for _ in 0..warmup_iters {
             // SAFETY: the buffers hold the largest case.
             unsafe { self.comm.call(&self.call(setting, 0)) }?;
         }
         if let Some(iters) = self.options.iters {
-            if self.options.walk {
-                self.walked = 0;
-                // The ranks get the pages of the parts that are timed, their own and each other's; then they begin at the first again.
-                self.batch(setting, input, iters)?;
-                self.walked = 0;
-            }
+            self.walked = 0;
             return Ok(self.batch(setting, input, iters)? / iters);
         }
         // The calls that are made to find a batch's size warm up what is measured.
@@ -251,6 +254,19 @@ impl<'a> Bench<'a> {
             }
             search += 1;
         }
+    }
+
+    /// Warms up as nccl-tests does: before the first case the warm-up calls of it and of each doubled size, which also get the buffers their
+    /// pages. Returns how many more calls come before each case: one.
+    fn warm_up_walk(&mut self, first: &Setting, input: &Pattern) -> Result<u32, String> {
+        let mut case = first.case;
+        while !self.is_warm && (1..=self.max_bytes).contains(&case.bytes) {
+            self.walked = 0;
+            self.batch(&self.setting(&case, Place::Out), input, self.options.warmup_iters)?;
+            case.bytes *= 2;
+        }
+        self.is_warm = true;
+        Ok(1)
     }
 
     /// Returns how many calls a batch has and how many batches there are, the same on all ranks.
