@@ -321,6 +321,16 @@ impl CommCore {
         self.transport.control().counters(self.rank()).unnumbered_call(collective as usize, bytes);
     }
 
+    /// Tells whether a transfer between ranks that are both here may be a copy: nothing is to be told, timed or checked besides.
+    pub(super) fn may_transfer_in_place(&self) -> bool {
+        let checks = self.symmetric.as_ref().is_some_and(|symmetric| symmetric.symmetric().races().is_some());
+        !checks
+            && !self.timing().is_declared()
+            && !self.transport.has_far()
+            && self.usable().is_ok()
+            && self.broken().is_ok()
+    }
+
     /// Returns how long its calls take.
     #[inline]
     pub(super) fn timing(&self) -> &Timing {

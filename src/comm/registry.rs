@@ -13,6 +13,7 @@ use crate::handle::{CommKind, Table};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
+use crate::types::Rank;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -329,6 +330,13 @@ fn occupied(handle: CommHandle) -> Error {
 pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
     let slot = live(handle)?;
     slot.shared.lock().clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
+}
+
+/// Returns its rank here, and how many ranks it has.
+pub(super) fn rank_and_number(handle: CommHandle) -> Result<(Rank, u32)> {
+    let shared = live(handle)?.shared.lock();
+    let comm = shared.as_ref().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))?;
+    Ok((comm.transport.rank(), comm.transport.nranks()))
 }
 
 /// Returns the communicators of this process that have calls queued or under way on streams.

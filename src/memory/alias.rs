@@ -72,6 +72,11 @@ fn publish(all: &[Pages]) {
     COUNT.store(all.len() as u64, Ordering::Relaxed);
 }
 
+/// Tells whether there are such pages.
+pub(super) fn are_some() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
 /// May two ranges that have no address in common share memory? A quick answer, in which no stands for no.
 #[inline]
 pub(super) fn may_meet(a: &Range<usize>, b: &Range<usize>) -> bool {

@@ -10,6 +10,11 @@ use crate::sys::process_memory;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+/// Tells whether some memory of this process is mapped at two addresses; only then do views without a common address share memory.
+pub fn some_are_mapped_twice() -> bool {
+    alias::are_some()
+}
+
 /// A caller's buffer before a call has said how much of it there must be. NULL is allowed.
 ///
 /// An address lends memory only as far as it was vouched for: by the type of a slice ([`of_mut`](Address::of_mut)), or by

@@ -52,9 +52,19 @@ pub fn run(
     progress.failure.take().map_or(Ok(()), Err)
 }
 
+/// Does what can be done without waiting.
+pub fn advance(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfers: &mut [PairTransfer],
+    progress: &mut TransferProgress,
+) {
+    advance_all(t, pairs, transfers, progress);
+}
+
 impl TransferProgress {
-    /// Keeps the first failure.
-    fn failed(&mut self, error: Error) {
+    /// Keeps the first failure. The other transfers go on.
+    pub fn failed(&mut self, error: Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
             self.failure = Some(error);
         }

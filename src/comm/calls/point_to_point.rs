@@ -6,7 +6,6 @@ use crate::comm::onesided::registrations::Registrations;
 use crate::error::{Error, Result};
 use crate::kernels::divided;
 use crate::memory::view::Address;
-use crate::transport::Transport;
 use crate::transport::pair::{self, Arrived};
 use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
@@ -73,10 +72,10 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
         && single.peer != rank as i32
     {
         let single = [single.checked(rank, nranks, &c.registered)?];
-        return exchange(c, single);
+        return exchange(c, single, &[]);
     }
-    let batch = check_all(c, transfers, grouped)?;
-    exchange(c, batch)
+    let Checked { batch, own } = check_all(c, transfers, grouped)?;
+    exchange(c, batch, &own)
 }
 
 /// Looks for a message of a peer that no receive has taken. Waits for nothing.
@@ -109,9 +108,9 @@ pub(in crate::comm) fn run_with(
 ) -> Result<()> {
     c.usable()?;
     c.broken()?;
-    let mut batch = check_all(c, receives, true)?;
+    let Checked { mut batch, own } = check_all(c, receives, true)?;
     batch.extend(sends);
-    exchange(c, batch)
+    exchange(c, batch, &own)
 }
 
 /// Runs transfers side by side whose time on a declared machine is known otherwise.
@@ -119,35 +118,62 @@ pub(in crate::comm) fn run_untimed(c: &mut CommCore, transfers: &[Transfer]) -> 
     if transfers.is_empty() {
         return Ok(());
     }
-    let mut batch = check_all(c, transfers, true)?;
+    let Checked { mut batch, own } = check_all(c, transfers, true)?;
     count(c, &batch);
     let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
+    begin_bytes(c, &mut batch, &own, &mut progress);
     move_bytes(c, &mut batch, &mut progress)
 }
 
-/// Checks transfers that belong together, and makes those to oneself; returns the others.
-fn check_all<'a>(
-    c: &CommCore,
-    transfers: &[Transfer<'a>],
-    grouped: bool,
-) -> Result<Vec<pair::PairTransfer<'a>>> {
+/// Transfers that are right by themselves.
+struct Checked<'a> {
+    batch: Vec<pair::PairTransfer<'a>>,
+    /// Those of the rank to itself, which are copies: send and receive.
+    own: Vec<[pair::PairTransfer<'a>; 2]>,
+}
+
+/// Checks transfers that belong together.
+fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<Checked<'a>> {
     let (rank, nranks) = (c.rank(), c.nranks());
     let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
     let mut batch = checked.collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
-    to_oneself(&c.transport, &own, grouped)?;
-    Ok(batch)
+    Ok(Checked { batch, own: to_oneself(rank, own, grouped)? })
 }
 
 /// Moves the bytes; on a declared machine, in its time.
-fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]>) -> Result<()> {
+fn exchange<'a>(
+    c: &mut CommCore,
+    mut batch: impl AsMut<[pair::PairTransfer<'a>]>,
+    own: &[[pair::PairTransfer<'a>; 2]],
+) -> Result<()> {
     let batch = batch.as_mut();
     count(c, batch);
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {
         let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
+        begin_bytes(c, batch, own, &mut progress);
         move_bytes(c, batch, &mut progress)
     })
+}
+
+/// Makes the copies of the rank to itself. What other ranks wait for is begun before.
+fn begin_bytes(
+    c: &mut CommCore,
+    batch: &mut [pair::PairTransfer<'_>],
+    own: &[[pair::PairTransfer<'_>; 2]],
+    progress: &mut TransferProgress,
+) {
+    if own.is_empty() {
+        return;
+    }
+    transfers::advance(&c.transport, &mut c.pairs, batch, progress);
+    for [from, to] in own {
+        let threads = c.transport.threads_for(to.data().bytes());
+        if let Err(error) = divided::copy(threads, to.data(), from.data(), false) {
+            progress.failed(error);
+        }
+    }
 }
 
 /// Counts transfers for processes that look on.
@@ -171,6 +197,8 @@ fn move_bytes(
 /// Transfers that are polled.
 pub(in crate::comm) struct PolledTransfers<'a> {
     batch: Vec<pair::PairTransfer<'a>>,
+    /// Copies that are still to be made.
+    own: Vec<[pair::PairTransfer<'a>; 2]>,
     progress: TransferProgress,
 }
 
@@ -197,14 +225,15 @@ impl<'a> PolledTransfers<'a> {
     ) -> Result<PolledTransfers<'a>> {
         c.usable()?;
         c.broken()?;
-        let mut batch = check_all(c, transfers, grouped)?;
+        let Checked { mut batch, own } = check_all(c, transfers, grouped)?;
         batch.extend(checked);
         count(c, &batch);
-        Ok(PolledTransfers { batch, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
+        Ok(PolledTransfers { batch, own, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
     }
 
     /// Goes on as far as it can without waiting.
     pub fn poll(&mut self, c: &mut CommCore) -> Result<()> {
+        begin_bytes(c, &mut self.batch, &std::mem::take(&mut self.own), &mut self.progress);
         move_bytes(c, &mut self.batch, &mut self.progress)
     }
 }
@@ -231,13 +260,16 @@ pub(in crate::comm) fn check_own<'t>(
     check_halves(rank, sends, own.len() - sends, grouped)
 }
 
-/// Copies transfers of a rank to itself: the k-th send meets the k-th receive.
-fn to_oneself(t: &Transport, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
-    let rank = t.rank();
-    let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
-    let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
-    check_halves(rank, sends.len(), receives.len(), grouped)?;
-    for (from, to) in sends.iter().zip(&receives) {
+/// Finds the copies that transfers of a rank to itself are: the k-th send meets the k-th receive.
+fn to_oneself<'a>(
+    rank: Rank,
+    mut own: Vec<pair::PairTransfer<'a>>,
+    grouped: bool,
+) -> Result<Vec<[pair::PairTransfer<'a>; 2]>> {
+    let sends: Vec<_> = own.extract_if(.., |x| x.send).collect();
+    check_halves(rank, sends.len(), own.len(), grouped)?;
+    let copies: Vec<_> = sends.into_iter().zip(own).map(<[_; 2]>::from).collect();
+    for [from, to] in &copies {
         if !from.fits(to) {
             return Err(Error::usage(format!(
                 "rank {rank} sends itself ({}) and receives ({}); both ends must pass the same count and type",
@@ -248,9 +280,8 @@ fn to_oneself(t: &Transport, own: &[pair::PairTransfer], grouped: bool) -> Resul
         if from.data().overlaps(to.data()) && from.data().addr() != to.data().addr() {
             return Err(Error::argument(format!("rank {rank} sends itself overlapping buffers")));
         }
-        divided::copy(t.threads_for(to.data().bytes()), to.data(), from.data(), false)?;
     }
-    Ok(())
+    Ok(copies)
 }
 
 #[cfg(test)]

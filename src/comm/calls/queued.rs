@@ -10,7 +10,7 @@ use crate::comm::onesided::signals::{self, AwaitedSignals, CONTEXTS, SIGNALS, Si
 use crate::comm::recorder::{self, Description, Recorded};
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::stream::{self, StreamHandle};
-use crate::comm::{count, group, user_rank};
+use crate::comm::{count, group};
 use crate::error::{Error, Result};
 use crate::types::DataType;
 
@@ -48,8 +48,8 @@ pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamH
         }
         // What is like the last call has been checked.
         if registry::enter_if_free(comm, |c| c.like_the_last(call).map(drop)).is_none() {
-            let transport = &registry::shared(comm)?.transport;
-            call.check(transport.rank(), transport.nranks())?;
+            let (rank, nranks) = registry::rank_and_number(comm)?;
+            call.check(rank, nranks)?;
         }
         return later(stream, Queued::Collective(comm, *call));
     }
@@ -59,7 +59,8 @@ pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamH
 pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     let _recorded = recorded(stream, |d, stream| d.transfer(comm, transfer, stream));
     if is_for_later(stream) {
-        transfer.check(user_rank(comm)?, count(comm)?)?;
+        let (rank, nranks) = registry::rank_and_number(comm)?;
+        transfer.check(rank, nranks)?;
         return later(stream, Queued::Transfer(comm, *transfer, 0));
     }
     registry::enter(comm, |c| point_to_point::run(c, std::slice::from_ref(transfer), false))
@@ -73,7 +74,8 @@ pub fn probe(comm: CommHandle, peer: i32) -> Result<Option<(u64, DataType)>> {
 pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
     let _recorded = recorded(stream, |d, stream| d.permute(comm, &permute, stream));
     if is_for_later(stream) {
-        permute.check(user_rank(comm)?, count(comm)?)?;
+        let (rank, nranks) = registry::rank_and_number(comm)?;
+        permute.check(rank, nranks)?;
         return later(stream, Queued::Permute(comm, permute));
     }
     registry::enter(comm, |c| c.permute(&permute))
@@ -82,7 +84,8 @@ pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<Strea
 pub fn vector(comm: CommHandle, vector: Vector<'static>, stream: Option<StreamHandle>) -> Result<()> {
     let _recorded = recorded(stream, |d, stream| d.vector(comm, &vector, stream));
     if is_for_later(stream) {
-        vector.check(user_rank(comm)?, count(comm)?)?;
+        let (rank, nranks) = registry::rank_and_number(comm)?;
+        vector.check(rank, nranks)?;
         return later(stream, Queued::Vector(comm, vector));
     }
     registry::enter(comm, |c| c.vector(&vector))
@@ -91,7 +94,8 @@ pub fn vector(comm: CommHandle, vector: Vector<'static>, stream: Option<StreamHa
 pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<StreamHandle>) -> Result<()> {
     let _recorded = recorded(stream, |d, stream| d.collective(comm, &scaled.call, stream));
     if is_for_later(stream) {
-        scaled.call.check(user_rank(comm)?, count(comm)?)?;
+        let (rank, nranks) = registry::rank_and_number(comm)?;
+        scaled.call.check(rank, nranks)?;
         return later(stream, Queued::Scaled(comm, scaled));
     }
     registry::enter(comm, |c| c.scaled(&scaled))
@@ -101,7 +105,8 @@ pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<Stre
 pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
     let _recorded = recorded(stream, |d, stream| d.signal(comm, signal, stream));
     if is_for_later(stream) {
-        signal.check(comm, user_rank(comm)?, count(comm)?)?;
+        let (rank, nranks) = registry::rank_and_number(comm)?;
+        signal.check(comm, rank, nranks)?;
         return later(stream, Queued::Signal(comm, *signal));
     }
     registry::enter(comm, |c| c.signal(signal))

@@ -223,8 +223,10 @@ pub(super) fn is_blank(id: &UniqueId) -> bool {
 }
 pub(in crate::comm) mod at_end;
 pub(in crate::comm) mod batch;
+pub(in crate::comm) mod both_halves;
 mod helped;
 pub(in crate::comm) mod one_pass;
 pub(in crate::comm) mod polled;
 pub(in crate::comm) mod recording;
+mod shares;
 mod stages;

@@ -12,14 +12,12 @@
 //! (docs/decisions/0077).
 
 use super::batch::{FOR_ONE_CORE, HEAVY, Queued};
+use super::shares;
 use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle, Entry, Occupant};
 use crate::kernels::{self, Dest, Fold, FoldSource};
 use crate::memory::view::Payload;
-use crate::sync::parallel_for::pool::Pool;
-use crate::sync::prim::{AtomicU32, Ordering, pause};
-use crate::sys::clock;
 use crate::types::Collective;
 use std::ops::Range;
 
@@ -27,11 +25,6 @@ use std::ops::Range;
 pub(in crate::comm) const MOST_RANKS: usize = 16;
 /// The most bytes of all vectors together. Of more, threads of each rank's own (docs/decisions/0026) move as much or more.
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of a piece of a vector that a thread takes, and the most pieces of a thread's share.
-const PIECE: usize = 32 << 10;
-const MOST_PIECES: usize = 16;
-/// Pauses between two looks at what helpers have taken: each look takes a cache line from one of them.
-const LOOKS_APART: usize = 16;
 /// Bytes that are copied to one output after the other.
 const COPIED_AT_ONCE: usize = 8 << 10;
 /// Vectors of no more bytes are folded into one output and copied from there.
@@ -125,7 +118,7 @@ fn try_make<'c, const N: usize>(
     let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) > FOR_ONE_CORE;
     let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
     match helpers {
-        Some(helpers) => pass.run_with(helpers),
+        Some(helpers) => shares::run(helpers, pass.elements(), size, &|elements| pass.run_part(elements)),
         None => pass.run(),
     }
     for rank in &ranks[..n] {
@@ -272,55 +265,6 @@ impl Pass<'_> {
             }
         }
     }
-
-    /// Returns the element with which a piece begins; no line of an aligned buffer is in two pieces.
-    fn begin(&self, piece: usize, pieces: usize) -> usize {
-        let elements = self.elements();
-        if piece == pieces { elements } else { elements * piece / pieces / 64 * 64 }
-    }
-
-    /// Makes it on this thread and on helpers: each has a share, the same one in each pass, so that buffers that are used again are in the
-    /// caches of the same cores. The calling thread takes what helpers that are late have left.
-    fn run_with(&self, helpers: &Pool) {
-        let threads = helpers.threads().min(MOST_RANKS - 1) + 1;
-        let shares: [Pieces; MOST_RANKS] = std::array::from_fn(|_| Pieces::default());
-        let pieces = (self.elements() * self.size / threads / PIECE).clamp(1, MOST_PIECES);
-        let take = |share: usize, left: &Pieces| {
-            // BOUND: the pieces of the share.
-            loop {
-                let piece = left.next.fetch_add(1, Ordering::Relaxed) as usize;
-                if piece >= pieces {
-                    return;
-                }
-                let first = share * pieces + piece;
-                self.run_part(self.begin(first, threads * pieces)..self.begin(first + 1, threads * pieces));
-            }
-        };
-        let help = |thread: u32| {
-            if let Some(share) = shares[..threads].get(thread as usize) {
-                take(thread as usize, share);
-            }
-        };
-        helpers.during(&help, || {
-            let begun = clock::now_ns();
-            take(0, &shares[0]);
-            let over = clock::now_ns();
-            let late = over + (over - begun) / 2;
-            let is_taken = |share: &Pieces| share.next.load(Ordering::Relaxed) as usize >= pieces;
-            // BOUND: half the time of the own share.
-            while !shares[1..threads].iter().all(is_taken) && clock::now_ns() < late {
-                (0..LOOKS_APART).for_each(|_| pause());
-            }
-            (1..threads).for_each(|share| take(share, &shares[share]));
-        });
-    }
-}
-
-/// A thread's share: the next of its pieces that nobody has taken. A cache line of its own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Pieces {
-    next: AtomicU32,
 }
 
 #[cfg(all(test, not(loom)))]

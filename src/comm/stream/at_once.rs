@@ -14,6 +14,7 @@
 
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, StreamQueue, Tasks};
+use super::small_parts;
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
 use super::{Placed, STREAMS, StreamHandle};
@@ -63,10 +64,7 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 }
 
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
-    let tasks = stream.hold_idle().or_else(|| {
-        catch_up(comm, stream)?;
-        stream.hold_idle()
-    })?;
+    let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
         let programs = stream.help.worker_rests();
         let under_way = begin(c, call, if programs { MOST_FOR_A_WAITER } else { MOST }, programs)?;
@@ -94,6 +92,14 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     }
 }
 
+/// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
+pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<'_, Tasks>> {
+    stream.hold_idle().or_else(|| {
+        catch_up(comm, stream)?;
+        stream.hold_idle()
+    })
+}
+
 /// Returns how often a call of these bytes is polled for longer than a small one: about as long as its copies take.
 fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
     let is_in_vain = bytes as u64 > MOST && !stream.help.is_worth_polls();
@@ -118,7 +124,7 @@ fn polls_before<'s>(mut streams: impl Iterator<Item = &'s StreamQueue>, polls: u
 
 /// Goes on with the calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
 /// only, however soon the peers come, until the program waits. `None`: not all of it is over.
-pub(super) fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
+fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
     // A forked child leaves its parent's calls alone.
     if stream.generation != fork::generation() {
         return None;
@@ -187,7 +193,14 @@ fn is_core_needed(calls: &[Placed]) -> bool {
 /// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,
 /// whose data come when all of them have begun. Takes out of the list what need not be queued.
 pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
-    if calls.len() > MOST_OF_GROUP || is_worker() || is_on_machine() || !are_apart(calls) {
+    if is_worker() || is_on_machine() {
+        return;
+    }
+    if small_parts::make_both_halves(calls).is_some() {
+        calls.clear();
+        return;
+    }
+    if calls.len() > MOST_OF_GROUP || !are_apart(calls) {
         return;
     }
     match calls.len() {

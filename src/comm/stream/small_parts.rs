@@ -3,18 +3,20 @@
 //! [`at_once`](super::at_once) does it with collectives. Here each part of a group ([`parts`](super::parts)) begins where it is queued, and
 //! all parts are polled in turn: one thread that has several ranks has their data, and ranks of other processes often come within
 //! these polls. What is not over then becomes the first task of its stream. Until then the streams' queues are locked, and each
-//! communicator's turn is that of its part.
+//! communicator's turn is that of its part. Transfers of which one thread makes both halves are copies, of any size that
+//! [`both_halves`](crate::comm::group::both_halves) takes.
 
-use super::STREAMS;
-use super::at_once::catch_up;
+use super::at_once::hold;
 use super::parts::StreamPart;
 use super::parts::distinct;
 use super::queue::{StreamQueue, Tasks};
 use super::task::{Advance, Calls, StreamTask};
 use super::turn::is_worker;
+use super::{Placed, STREAMS, StreamHandle};
 use crate::comm::group::batch::{Batch, Queued};
+use crate::comm::group::both_halves::BothHalves;
 use crate::comm::progress::is_on_machine;
-use crate::comm::registry::{self, Entry};
+use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::shared::CommShared;
 use crate::fabric::live::program_time::Moment;
 use crate::sync::lock::MutexGuard;
@@ -64,7 +66,8 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
         return Err(parts);
     }
     let streams: Vec<_> = parts.iter().filter_map(|part| STREAMS.with(part.first()?.1, Arc::clone)).collect();
-    let held: Option<Vec<_>> = parts.iter().zip(&streams).map(|(part, stream)| hold(part, stream)).collect();
+    let both = parts.iter().zip(&streams);
+    let held: Option<Vec<_>> = both.map(|(part, stream)| hold(part.first()?.0.comm(), stream)).collect();
     let Some(held) = held.filter(|held| held.len() == parts.len()) else { return Err(parts) };
     let mut taken = Vec::with_capacity(parts.len());
     for part in &parts {
@@ -80,12 +83,22 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
     Ok(())
 }
 
-/// Keeps other threads from queuing on a part's stream, if what is queued there is over or can be made now.
-fn hold<'a>(part: &StreamPart, stream: &'a StreamQueue) -> Option<MutexGuard<'a, Tasks>> {
-    stream.hold_idle().or_else(|| {
-        catch_up(part.first()?.0.comm(), stream)?;
-        stream.hold_idle()
-    })
+/// Makes the transfers of a group all of whose halves are there, if their streams are idle. `None`: it has done nothing.
+pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
+    let mut on: Vec<(StreamHandle, CommHandle)> = Vec::new();
+    let [(Queued::Transfer(..), _), _, ..] = calls else { return None };
+    for (call, stream) in calls {
+        let stream = (*stream)?;
+        if on.iter().all(|(known, _)| *known != stream) {
+            on.push((stream, call.comm()));
+        }
+    }
+    let found = BothHalves::find(calls.iter().map(|(call, _)| call))?;
+    let streams = on.iter().map(|(stream, _)| STREAMS.with(*stream, Arc::clone));
+    let streams = streams.collect::<Option<Vec<_>>>()?;
+    let held: Option<Vec<_>> =
+        streams.iter().zip(&on).map(|(stream, (_, comm))| hold(*comm, stream)).collect();
+    (held.is_some() && found.make(Entry::Caller)).then_some(())
 }
 
 /// Goes on with all parts, and leaves to its stream what is not over. `held`: the stream of each part, and its queue.

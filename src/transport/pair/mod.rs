@@ -16,7 +16,7 @@ mod straight;
 
 use pieces::{PiecePlace, piece_bytes, slots_of};
 pub(super) use probe::waiting_message;
-pub use probe::{Arrived, arrived};
+pub use probe::{Arrived, are_at_rest, arrived};
 pub use refusals::late_refusal;
 use refusals::text;
 use straight::{STRAIGHT_FROM, StraightBuffer};

@@ -58,3 +58,12 @@ pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Ar
     })?;
     Ok(Some(Arrived { count, dtype }))
 }
+
+/// Tells whether two ranks of this process have nothing to say to each other about earlier messages from the first to the second: all have been
+/// taken, and no refusal is news. Nobody else may be inside of either.
+pub fn are_at_rest([from, to]: [&Transport; 2], [sender, receiver]: [&Pairs; 2]) -> bool {
+    let refusals = from.control().header().refusals.load(Ordering::Acquire);
+    sender.refusals == refusals
+        && receiver.refusals == refusals
+        && sender.peers[to.rank() as usize].filled == receiver.peers[from.rank() as usize].taken
+}
