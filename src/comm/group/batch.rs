@@ -245,8 +245,9 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
 
 /// The bytes of a block from which on a call is worth a second thread.
 pub(in crate::comm) const HEAVY: usize = 32 << 10;
-/// The most bytes of all shares that one thread has in its core's cache: others would fetch them from there first (docs/decisions/0036).
-pub(super) const FOR_ONE_CORE: usize = 127 << 10;
+/// Bytes of all shares from which on helpers pay: of fewer, one thread has most in its core's cache, and others would fetch them from there
+/// first (docs/decisions/0036, 0088).
+pub(super) const FOR_SEVERAL_CORES: usize = 128 << 10;
 
 fn run(batch: Batch, entry: Entry) -> Result<()> {
     let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
@@ -259,7 +260,7 @@ fn run(batch: Batch, entry: Entry) -> Result<()> {
         if polled.make_in_one_pass() {
             return Ok(());
         }
-        let is_heavy = bytes >= HEAVY && bytes.saturating_mul(polled.shares.len()) > FOR_ONE_CORE;
+        let is_heavy = bytes >= HEAVY && bytes.saturating_mul(polled.shares.len()) >= FOR_SEVERAL_CORES;
         let first = registry::shared(polled.shares[0].handle()).ok().filter(|_| is_heavy);
         let helpers = first.as_ref().and_then(|comm| comm.transport.threads_for_group(polled.shares.len()));
         return match helpers {

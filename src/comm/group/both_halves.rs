@@ -10,7 +10,7 @@
 //! message between the two ranks is still under way, or where buffers overlap, the transfers take the usual way, which also words the errors
 //! (docs/decisions/0088).
 
-use super::batch::{FOR_ONE_CORE, HEAVY, Queued};
+use super::batch::{FOR_SEVERAL_CORES, HEAVY, Queued};
 use super::shares;
 use crate::comm::calls::point_to_point::Transfer;
 use crate::comm::communicator::CommCore;
@@ -174,7 +174,7 @@ impl BothHalves {
             let bytes = half.data.bytes();
             (bytes.max(longest), all + bytes)
         });
-        let is_heavy = longest >= HEAVY && all > FOR_ONE_CORE;
+        let is_heavy = longest >= HEAVY && all >= FOR_SEVERAL_CORES;
         match if is_heavy { c.transport.threads_for_group(self.comms.len()) } else { None } {
             Some(helpers) => shares::run(helpers, all, 1, &|bytes| self.copy_part(bytes)),
             None => self.copy_part(0..all),

@@ -11,7 +11,7 @@
 //! usual way, which also words the errors. Inputs are folded in the order of the ranks, as by the algorithms in whose place this is done, so the bits are the same
 //! (docs/decisions/0077).
 
-use super::batch::{FOR_ONE_CORE, HEAVY, Queued};
+use super::batch::{FOR_SEVERAL_CORES, HEAVY, Queued};
 use super::shares;
 use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
@@ -115,7 +115,7 @@ fn try_make<'c, const N: usize>(
         count,
         size,
     };
-    let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) > FOR_ONE_CORE;
+    let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) >= FOR_SEVERAL_CORES;
     let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
     match helpers {
         Some(helpers) => shares::run(helpers, pass.elements(), size, &|elements| pass.run_part(elements)),
