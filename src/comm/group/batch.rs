@@ -7,7 +7,6 @@
 //! where their ranks are of one process, so their shares are polled in turn (`polled.rs`); on a declared machine, whose clock
 //! waits for threads, each share has a thread of its own.
 
-use super::both_halves::BothHalves;
 use super::polled::PolledBatch;
 use super::stages::stages;
 use crate::comm::calls::collective::Call;
@@ -252,9 +251,6 @@ pub(super) const FOR_SEVERAL_CORES: usize = 128 << 10;
 fn run(batch: Batch, entry: Entry) -> Result<()> {
     let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
     if several && !batch.is_timed() {
-        if BothHalves::find(batch.calls.iter()).is_some_and(|found| found.make(entry)) {
-            return Ok(());
-        }
         let bytes = batch.bytes();
         let mut polled = batch.polled(entry);
         if polled.make_in_one_pass() {
