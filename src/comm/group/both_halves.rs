@@ -51,7 +51,7 @@ impl BothHalves {
     /// Finds the transfers of these calls. `None`: there are other calls, or other halves than those of one communicator's ranks here.
     pub fn find<'c>(calls: impl ExactSizeIterator<Item = &'c Queued>) -> Option<BothHalves> {
         let n = calls.len();
-        if n < 2 || n > MOST_CALLS || n % 2 != 0 {
+        if !(2..=MOST_CALLS).contains(&n) || !n.is_multiple_of(2) {
             return None;
         }
         let mut found = BothHalves {
