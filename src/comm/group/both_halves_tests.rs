@@ -6,6 +6,7 @@ use crate::comm::{
 use crate::error::Result;
 use crate::memory::view::Address;
 use crate::types::DataType;
+use std::collections::VecDeque;
 use std::sync::mpsc;
 
 /// One half of a transfer of bytes: the rank that makes it, and the other.
@@ -189,4 +190,90 @@ fn what_was_queued_on_a_stream_before_comes_first() {
     streams.iter().for_each(|stream| stream_synchronize(Some(*stream)).unwrap());
     assert_eq!(output, [7; 32]);
     destroy(comms, streams);
+}
+
+/// Numbers that are drawn by a seed.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// A message from one rank to another that no receive has taken.
+struct Sent {
+    bytes: usize,
+    first: u8,
+}
+
+/// The most messages between two ranks that no receive has taken; small ones do not wait for it.
+const MOST_UNDER_WAY: usize = 3;
+
+#[test]
+fn drawn_groups_of_one_threads_ranks_receive_what_was_sent_in_its_order() {
+    let mut copied = 0;
+    for seed in 0..24 {
+        let mut draw = Draw(seed * 0x9e37_79b9 + 1);
+        let n = 2 + draw.below(3);
+        let comms = comm::init_all(n as i32).unwrap();
+        let streams: Vec<_> = (0..n).map(|_| stream_create().unwrap()).collect();
+        let mut under_way: Vec<VecDeque<Sent>> = (0..n * n).map(|_| VecDeque::new()).collect();
+        let mut number = 0u8;
+        for _ in 0..40 {
+            let mut inputs: Vec<(usize, usize, Vec<u8>)> = Vec::new();
+            let mut outputs: Vec<(usize, usize, Vec<u8>, u8)> = Vec::new();
+            for (pair, queue) in under_way.iter_mut().enumerate() {
+                let (from, to) = (pair / n, pair % n);
+                let sends = draw.below(3);
+                // Half of the groups receive all that was sent, so that the next may begin anew.
+                let left = if from == to || draw.below(2) == 0 {
+                    0
+                } else {
+                    draw.below(MOST_UNDER_WAY).min(queue.len() + sends)
+                };
+                for at in 0..sends {
+                    let is_left = at + left >= sends;
+                    let bytes = [0, 1, 40, 5000, 70_000][draw.below(if is_left { 3 } else { 5 })];
+                    number = number.wrapping_add(1);
+                    queue.push_back(Sent { bytes, first: number });
+                    inputs.push((from, to, vec![number; bytes]));
+                }
+                while queue.len() > left {
+                    let Sent { bytes, first } = queue.pop_front().unwrap();
+                    outputs.push((from, to, vec![0; bytes], first));
+                }
+            }
+            let sends = inputs.iter_mut().map(|(from, to, data)| send(*from, *to, data));
+            let mut halves: Vec<Half> = sends.collect();
+            // The order of a pair's halves stays, others come between.
+            for (i, (from, to, data, _)) in outputs.iter_mut().enumerate() {
+                let at = if i == 0 { 0 } else { halves.len() };
+                halves.insert(at, receive(*to, *from, data));
+            }
+            let on = if draw.below(2) == 0 { &streams[..] } else { &[] };
+            let before: u32 = comms.iter().map(|comm| begun(*comm, n as u32)).sum();
+            in_a_group(&comms, on, &halves).unwrap();
+            on.iter().for_each(|stream| stream_synchronize(Some(*stream)).unwrap());
+            let after: u32 = comms.iter().map(|comm| begun(*comm, n as u32)).sum();
+            copied += usize::from(before == after && !outputs.is_empty());
+            for (from, to, data, first) in &outputs {
+                assert!(
+                    data.iter().all(|byte| byte == first),
+                    "{from} to {to}, seed {seed}, {} bytes",
+                    data.len()
+                );
+            }
+        }
+        for (pair, queue) in under_way.iter_mut().enumerate() {
+            for Sent { bytes, first } in queue.drain(..) {
+                let mut data = vec![0; bytes];
+                in_a_group(&comms, &[], &[receive(pair % n, pair / n, &mut data)]).unwrap();
+                assert!(data.iter().all(|byte| *byte == first), "left over, seed {seed}");
+            }
+        }
+        destroy(comms, streams);
+    }
+    assert!(copied > 20, "{copied} groups were copies");
 }
