@@ -8,7 +8,7 @@ use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::ffi::{c_int, c_void};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 type LoopBody = unsafe extern "C" fn(*mut c_void, c_int);
@@ -39,6 +39,27 @@ unsafe extern "C-unwind" fn all_but_one(_: *mut c_void, n: c_int, body: Option<L
     (0..n - 1).for_each(|index| unsafe { body.unwrap()(of, index) });
 }
 
+/// Rank 1 has its message; a loop of rank 0 has waited for that in vain.
+static IS_SERVED: AtomicBool = AtomicBool::new(false);
+static IN_VAIN: AtomicBool = AtomicBool::new(false);
+
+/// Runs a loop when rank 1 has its message.
+#[allow(unsafe_code)]
+unsafe extern "C-unwind" fn after_the_peer(
+    _: *mut c_void,
+    n: c_int,
+    body: Option<LoopBody>,
+    of: *mut c_void,
+) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !IS_SERVED.load(Ordering::Relaxed) && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    IN_VAIN.fetch_or(!IS_SERVED.load(Ordering::Relaxed), Ordering::Relaxed);
+    // SAFETY: as above.
+    (0..n).for_each(|index| unsafe { body.unwrap()(of, index) });
+}
+
 /// The settings of a rank with a function of its own.
 #[allow(unsafe_code)]
 fn by(
@@ -67,6 +88,41 @@ fn every_collective_is_right_with_several_threads() {
         }
     }
     assert!(LOOPS.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn a_rank_that_sends_to_others_and_to_itself_serves_the_others_first() {
+    let config = |rank| if rank == 0 { by(after_the_peer, 2) } else { of(1) };
+    on_ranks_of(2, config, |me, comm| {
+        let (mut own, mut copied) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
+        let (mut word, mut received) = ([2u8; 8], [0u8; 8]);
+        let half = |send, peer, data: &mut [u8]| Transfer {
+            send,
+            buffer: lent(data),
+            count: data.len(),
+            dtype: DataType::Uint8,
+            peer,
+            of_collective: false,
+        };
+        match me {
+            0 => {
+                comm::group_start().unwrap();
+                for transfer in
+                    [half(true, 0, &mut own), half(false, 0, &mut copied), half(true, 1, &mut word)]
+                {
+                    comm::transfer(comm, &transfer, None).unwrap();
+                }
+                comm::group_end().unwrap();
+                assert_eq!(copied, own);
+            }
+            _ => {
+                comm::transfer(comm, &half(false, 0, &mut received), None).unwrap();
+                assert_eq!(received, word);
+                IS_SERVED.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    assert!(!IN_VAIN.load(Ordering::Relaxed), "rank 0 has copied before it sent");
 }
 
 /// The outputs of all-reduces of every type and operation on buffers that are not aligned, and of a scaled sum.
