@@ -224,11 +224,11 @@ impl<'a> Bench<'a> {
     /// This rank's time of one call: the mean of as many calls as the options say, else the lower quartile of batches.
     fn time(&mut self, setting: &Setting, input: &Pattern) -> Result<Duration, String> {
         self.write_input(setting, 0, input);
-        let walks_as_nccl_tests = self.options.walk && self.options.iters.is_some();
-        let warmup_iters = match walks_as_nccl_tests {
-            true => self.warm_up_walk(setting, input)?,
-            false => self.options.warmup_iters,
-        };
+        let mut warmup_iters = self.options.warmup_iters;
+        if self.options.walk && self.options.iters.is_some() {
+            self.warm_up_walk(setting, input)?;
+            warmup_iters = 1;
+        }
         for _ in 0..warmup_iters {
             // SAFETY: the buffers hold the largest case.
             unsafe { self.comm.call(&self.call(setting, 0)) }?;
@@ -256,17 +256,19 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Warms up as nccl-tests does: before the first case the warm-up calls of it and of each doubled size, which also get the buffers their
-    /// pages. Returns how many more calls come before each case: one.
-    fn warm_up_walk(&mut self, first: &Setting, input: &Pattern) -> Result<u32, String> {
+    /// Warms up once as nccl-tests does: with the warm-up calls of the first case's size and of each doubled one, which also get the buffers
+    /// their pages. Only one more call comes before each case.
+    fn warm_up_walk(&mut self, first: &Setting, input: &Pattern) -> Result<(), String> {
+        if std::mem::replace(&mut self.is_warm, true) {
+            return Ok(());
+        }
         let mut case = first.case;
-        while !self.is_warm && (1..=self.max_bytes).contains(&case.bytes) {
+        while (1..=self.max_bytes).contains(&case.bytes) {
             self.walked = 0;
             self.batch(&self.setting(&case, Place::Out), input, self.options.warmup_iters)?;
             case.bytes *= 2;
         }
-        self.is_warm = true;
-        Ok(1)
+        Ok(())
     }
 
     /// Returns how many calls a batch has and how many batches there are, the same on all ranks.

@@ -249,7 +249,7 @@ pub fn poison(comm: CommHandle, message: &str) {
 }
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {
-    Ok(registry::shared(comm)?.transport.nranks())
+    registry::rank_and_number(comm).map(|(_, nranks)| nranks)
 }
 /// Returns the name that the program has given it; `None`: none, or it is not live.
 pub fn name(comm: CommHandle) -> Option<String> {
@@ -258,7 +258,7 @@ pub fn name(comm: CommHandle) -> Option<String> {
 }
 /// Returns the caller's rank in it.
 pub fn user_rank(comm: CommHandle) -> Result<Rank> {
-    Ok(registry::shared(comm)?.transport.rank())
+    registry::rank_and_number(comm).map(|(rank, _)| rank)
 }
 /// Returns the caller's index on its machine.
 pub fn device(comm: CommHandle) -> Result<u32> {

@@ -52,16 +52,6 @@ pub fn run(
     progress.failure.take().map_or(Ok(()), Err)
 }
 
-/// Does what can be done without waiting.
-pub fn advance(
-    t: &Transport,
-    pairs: &mut Pairs,
-    transfers: &mut [PairTransfer],
-    progress: &mut TransferProgress,
-) {
-    advance_all(t, pairs, transfers, progress);
-}
-
 impl TransferProgress {
     /// Keeps the first failure. The other transfers go on.
     pub fn failed(&mut self, error: Error) {
@@ -73,7 +63,7 @@ impl TransferProgress {
 
 /// Does what can be done without waiting. Returns whether all are done, or none of them can go on.
 #[inline]
-fn advance_all(
+pub fn advance_all(
     t: &Transport,
     pairs: &mut Pairs,
     transfers: &mut [PairTransfer],

@@ -167,7 +167,7 @@ fn begin_bytes(
     if own.is_empty() {
         return;
     }
-    transfers::advance(&c.transport, &mut c.pairs, batch, progress);
+    transfers::advance_all(&c.transport, &mut c.pairs, batch, progress);
     for [from, to] in own {
         let threads = c.transport.threads_for(to.data().bytes());
         if let Err(error) = divided::copy(threads, to.data(), from.data(), false) {

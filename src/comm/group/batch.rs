@@ -246,7 +246,12 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
 pub(in crate::comm) const HEAVY: usize = 32 << 10;
 /// Bytes of all shares from which on helpers pay: of fewer, one thread has most in its core's cache, and others would fetch them from there
 /// first (docs/decisions/0036, 0088).
-pub(super) const FOR_SEVERAL_CORES: usize = 128 << 10;
+const FOR_SEVERAL_CORES: usize = 128 << 10;
+
+/// Tells whether helpers pay: from the bytes of the longest block, and of all shares.
+pub(super) fn is_heavy(longest: usize, all: usize) -> bool {
+    longest >= HEAVY && all >= FOR_SEVERAL_CORES
+}
 
 fn run(batch: Batch, entry: Entry) -> Result<()> {
     let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
@@ -256,7 +261,7 @@ fn run(batch: Batch, entry: Entry) -> Result<()> {
         if polled.make_in_one_pass() {
             return Ok(());
         }
-        let is_heavy = bytes >= HEAVY && bytes.saturating_mul(polled.shares.len()) >= FOR_SEVERAL_CORES;
+        let is_heavy = is_heavy(bytes, bytes.saturating_mul(polled.shares.len()));
         let first = registry::shared(polled.shares[0].handle()).ok().filter(|_| is_heavy);
         let helpers = first.as_ref().and_then(|comm| comm.transport.threads_for_group(polled.shares.len()));
         return match helpers {

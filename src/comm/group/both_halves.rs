@@ -10,7 +10,7 @@
 //! message between the two ranks is still under way, or where buffers overlap, the transfers take the usual way, which also words the errors
 //! (docs/decisions/0088).
 
-use super::batch::{FOR_SEVERAL_CORES, HEAVY, Queued};
+use super::batch::{Queued, is_heavy};
 use super::shares;
 use crate::comm::calls::point_to_point::Transfer;
 use crate::comm::communicator::CommCore;
@@ -40,8 +40,8 @@ struct Half {
 
 /// Transfers whose halves fit.
 pub(in crate::comm) struct BothHalves {
-    /// Its rank, and how many there are, beside each communicator.
-    comms: Vec<(CommHandle, (Rank, u32))>,
+    /// Each communicator, and its rank.
+    comms: Vec<(CommHandle, Rank)>,
     /// Sorted by their ranks, the halves of a transfer at the same place.
     sends: Vec<Half>,
     receives: Vec<Half>,
@@ -81,18 +81,16 @@ impl BothHalves {
 
     fn half(&mut self, handle: CommHandle, transfer: &Transfer<'static>) -> Option<Half> {
         let known = self.comms.iter().find(|(known, _)| *known == handle);
-        let (rank, nranks) = match known {
-            Some((_, place)) => *place,
+        let rank = match known {
+            Some((_, rank)) => *rank,
             None => {
-                let place = registry::rank_and_number(handle).ok()?;
-                self.comms.push((handle, place));
-                place
+                let (rank, _) = registry::rank_and_number(handle).ok()?;
+                self.comms.push((handle, rank));
+                rank
             }
         };
         let bytes = transfer.count.checked_mul(transfer.dtype.size()).filter(|bytes| *bytes <= MOST_BYTES)?;
-        let is_right =
-            (0..nranks as i32).contains(&transfer.peer) && !(transfer.buffer.is_null() && bytes > 0);
-        if transfer.of_collective || !is_right {
+        if transfer.of_collective {
             return None;
         }
         let (from, to) = match transfer.send {
@@ -174,8 +172,7 @@ impl BothHalves {
             let bytes = half.data.bytes();
             (bytes.max(longest), all + bytes)
         });
-        let is_heavy = longest >= HEAVY && all >= FOR_SEVERAL_CORES;
-        match if is_heavy { c.transport.threads_for_group(self.comms.len()) } else { None } {
+        match if is_heavy(longest, all) { c.transport.threads_for_group(self.comms.len()) } else { None } {
             Some(helpers) => shares::run(helpers, all, 1, &|bytes| self.copy_part(bytes)),
             None => self.copy_part(0..all),
         }

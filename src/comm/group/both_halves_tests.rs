@@ -231,7 +231,7 @@ fn drawn_groups_of_one_threads_ranks_receive_what_was_sent_in_its_order() {
                 let left = if from == to || draw.below(2) == 0 {
                     0
                 } else {
-                    draw.below(MOST_UNDER_WAY).min(queue.len() + sends)
+                    draw.below(MOST_UNDER_WAY + 1).min(queue.len() + sends)
                 };
                 for at in 0..sends {
                     let is_left = at + left >= sends;

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, Ordering};
 use at_end::AtEnd;
 use batch::{Batch, Queued};
-use both_halves::BothHalves;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 
@@ -173,7 +172,6 @@ pub(super) fn end() -> Result<()> {
     let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
     let batch = Batch { calls, grouped: true };
     match streams.iter().all(Option::is_none) {
-        true if BothHalves::find(batch.calls.iter()).is_some_and(|found| found.make(Entry::Caller)) => {}
         true => batch.run(Entry::Caller)?,
         false => stream::queue(batch, &streams)?,
     }

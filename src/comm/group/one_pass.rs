@@ -11,7 +11,7 @@
 //! usual way, which also words the errors. Inputs are folded in the order of the ranks, as by the algorithms in whose place this is done, so the bits are the same
 //! (docs/decisions/0077).
 
-use super::batch::{FOR_SEVERAL_CORES, HEAVY, Queued};
+use super::batch::{Queued, is_heavy};
 use super::shares;
 use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
@@ -115,8 +115,8 @@ fn try_make<'c, const N: usize>(
         count,
         size,
     };
-    let is_heavy = bytes >= HEAVY && bytes.saturating_mul(n) >= FOR_SEVERAL_CORES;
-    let helpers = if is_heavy { first.transport.threads_for_group(n) } else { None };
+    let helpers =
+        if is_heavy(bytes, bytes.saturating_mul(n)) { first.transport.threads_for_group(n) } else { None };
     match helpers {
         Some(helpers) => shares::run(helpers, pass.elements(), size, &|elements| pass.run_part(elements)),
         None => pass.run(),

@@ -83,15 +83,19 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
     Ok(())
 }
 
-/// Makes the transfers of a group all of whose halves are there, if their streams are idle. `None`: it has done nothing.
+/// Makes the transfers of a group all of whose halves are there, if all or none are on streams, which are idle. `None`: it has done
+/// nothing.
 pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
     let mut on: Vec<(StreamHandle, CommHandle)> = Vec::new();
     let [(Queued::Transfer(..), _), _, ..] = calls else { return None };
-    for (call, stream) in calls {
-        let stream = (*stream)?;
+    let queued = calls.iter().filter_map(|(call, stream)| Some((call, (*stream)?)));
+    for (call, stream) in queued.clone() {
         if on.iter().all(|(known, _)| *known != stream) {
             on.push((stream, call.comm()));
         }
+    }
+    if ![0, calls.len()].contains(&queued.count()) {
+        return None;
     }
     let found = BothHalves::find(calls.iter().map(|(call, _)| call))?;
     let streams = on.iter().map(|(stream, _)| STREAMS.with(*stream, Arc::clone));
