@@ -194,6 +194,8 @@ impl<K: Kind> Numbers<K> {
 /// Places of a table that are made at a time.
 const CHUNK: usize = 64;
 
+/// A place and whether it is live. Cache lines of its own, in pairs as the processor fetches them: neighbours belong to other threads.
+#[repr(align(128))]
 struct Slot<S> {
     /// The live handle, 0 if none.
     live: AtomicU64,

@@ -39,6 +39,7 @@ pub(super) struct Origin {
 }
 
 /// The part of a communicator that other threads may access while one is inside a call.
+#[repr(align(128))]
 pub struct CommShared {
     pub(super) handle: CommHandle,
     pub(super) transport: Arc<Transport>,

@@ -50,6 +50,7 @@ use threads::RankThreads;
 use waiting::Polls;
 
 /// One rank's connection to all others of its communicator.
+#[repr(align(128))]
 pub struct Transport {
     control: Arc<Control>,
     rank: Rank,

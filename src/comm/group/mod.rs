@@ -7,7 +7,7 @@ use super::registry::{CommHandle, Entry};
 use super::stream::{self, Placed, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU32, Ordering};
+use crate::sync::prim::{AtomicBool, Ordering};
 use at_end::AtEnd;
 use batch::{Batch, Queued};
 use std::cell::{Cell, RefCell};
@@ -90,18 +90,25 @@ fn with<T>(act: impl FnOnce(&mut Group) -> T) -> T {
     GROUP.with(|group| act(&mut group.borrow_mut()))
 }
 
-/// Groups that are open in this process: where there are none, no call needs to look at its thread's own.
-static OPEN: AtomicU32 = AtomicU32::new(0);
+/// A group has been opened in this process: before that no call needs to look at its thread's own. Threads that open groups all the time
+/// only read it.
+static SOME: AtomicBool = AtomicBool::new(false);
 
 /// Tells whether a group is open on this thread.
 #[inline]
 pub(super) fn is_open() -> bool {
-    OPEN.load(Ordering::Relaxed) != 0 && is_open_here()
+    SOME.load(Ordering::Relaxed) && is_open_here()
 }
 
-#[cold]
 fn is_open_here() -> bool {
     with(|g| g.depth > 0)
+}
+
+/// From now on calls look at their thread's group.
+fn note_first() {
+    if !SOME.load(Ordering::Relaxed) {
+        SOME.store(true, Ordering::Relaxed);
+    }
 }
 
 pub(super) fn start() -> Result<()> {
@@ -109,7 +116,7 @@ pub(super) fn start() -> Result<()> {
         g.depth += 1;
         g.recording.iter_mut().for_each(|recorder| recorder.grouped = true);
     });
-    OPEN.fetch_add(1, Ordering::Relaxed);
+    note_first();
     Ok(())
 }
 
@@ -201,7 +208,6 @@ fn close() -> Result<(Promised, Vec<Placed>)> {
             return Err(Error::usage("the innermost group is a recording; close it with pennyRecordEnd"));
         }
         g.depth -= 1;
-        OPEN.fetch_sub(1, Ordering::Relaxed);
         if g.depth > 0 {
             g.inner += 1;
             return Ok((Promised::default(), Vec::new(), None));

@@ -12,13 +12,12 @@
 //! it was read from.
 
 use super::batch::{Batch, Queued};
-use super::{Group, OPEN, Recorder};
+use super::{Group, Recorder};
 use crate::comm::recorder;
 use crate::comm::registry::{self, Entry};
 use crate::comm::stream::{self, StreamHandle};
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, RecordingKind, Remembered};
-use crate::sync::prim::Ordering;
 use std::sync::Arc;
 
 /// Names a recording of this process.
@@ -42,7 +41,7 @@ pub fn record_start() -> Result<()> {
         let recording = Some(Box::new(Recorder { outer: std::mem::take(group), grouped: false }));
         *group = Group { depth: 1, recording, ..Group::default() };
     });
-    OPEN.fetch_add(1, Ordering::Relaxed);
+    super::note_first();
     Ok(())
 }
 
@@ -56,7 +55,6 @@ pub fn record_end() -> Result<RecordingHandle> {
             return Err(Error::usage("nothing is recorded on this thread; pennyRecordStart comes first"));
         };
         let Recorder { outer, grouped } = *recorder;
-        OPEN.fetch_sub(1, Ordering::Relaxed);
         Ok((std::mem::replace(group, outer), grouped))
     })?;
     let why = match recorded.failure {

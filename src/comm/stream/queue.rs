@@ -24,6 +24,7 @@ pub(super) type Tasks = VecDeque<(StreamTask, Option<Unfinished>)>;
 type Present = Option<(StreamTask, Option<Unfinished>)>;
 
 /// A stream: tasks in their order, of which one is under way.
+#[repr(align(128))]
 pub(super) struct StreamQueue {
     tasks: Mutex<Tasks>,
     /// The task that is under way. Who holds the lock goes on with it.
