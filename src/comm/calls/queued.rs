@@ -33,6 +33,11 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     if group::is_open() {
         return group::add(queued, stream);
     }
+    let alone = [(queued, stream)];
+    if stream::make_transfers_at_once(&alone, false) {
+        return Ok(());
+    }
+    let [(queued, _)] = alone;
     stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
 }
 /// Runs a collective; or queues it, if a stream is given or a group is open on this thread.

@@ -113,6 +113,9 @@ pub(in crate::comm) enum Joint {
     Scaled(Scaled<'static>),
 }
 
+/// The name of a group in error sentences.
+pub(in crate::comm) const GROUP: &str = "group of calls";
+
 /// Make calls together, or one alone.
 pub(in crate::comm) struct Batch {
     pub calls: Vec<Queued>,
@@ -125,7 +128,7 @@ impl Batch {
     pub fn name(&self) -> &'static str {
         match &self.calls[..] {
             [call] if !self.grouped => call.name(),
-            _ => "group of calls",
+            _ => GROUP,
         }
     }
 
@@ -313,7 +316,8 @@ fn divide_time(shares: &mut [Share]) -> Result<()> {
 }
 
 impl Share {
-    fn new(handle: CommHandle) -> Share {
+    /// No call yet.
+    pub fn new(handle: CommHandle) -> Share {
         Share {
             handle,
             signals: Vec::new(),

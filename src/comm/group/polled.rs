@@ -70,12 +70,21 @@ impl PolledBatch {
 
     /// A collective that has begun, and holds its communicator.
     pub fn under_way(comm: CommHandle, call: Call<'static>, exchange: Exchange<'static>) -> PolledBatch {
-        let share = Share::of(comm, Joint::Collective(call));
-        let stage = Stage::Collective(0, exchange);
-        PolledBatch {
-            shares: vec![PolledShare { share, grouped: false, stage, ended: Ok(()) }],
-            entry: Entry::Turn,
-        }
+        PolledBatch::begun(Share::of(comm, Joint::Collective(call)), Stage::Collective(0, exchange))
+    }
+
+    /// The same of transfers.
+    pub fn transfers_under_way(
+        comm: CommHandle,
+        transfers: point_to_point::PolledTransfers<'static>,
+    ) -> PolledBatch {
+        PolledBatch::begun(Share::new(comm), Stage::Transfers(0, transfers))
+    }
+
+    /// Calls of one communicator that have begun.
+    fn begun(share: Share, stage: Stage) -> PolledBatch {
+        let share = PolledShare { share, grouped: false, stage, ended: Ok(()) };
+        PolledBatch { shares: vec![share], entry: Entry::Turn }
     }
 
     /// Makes the calls in one pass, where they are all ranks' and none has begun. Returns false if nothing was done.

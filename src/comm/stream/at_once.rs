@@ -66,8 +66,7 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
     let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
-        let programs = stream.help.worker_rests();
-        let under_way = begin(c, call, if programs { MOST_FOR_A_WAITER } else { MOST }, programs)?;
+        let under_way = begin(c, call, largest(stream), stream.help.worker_rests())?;
         let mut left = poll(c, call, under_way, stream);
         // Peers that need this core come no sooner.
         let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
@@ -92,6 +91,11 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     }
 }
 
+/// Returns the bytes of the largest call that is made at once on a stream.
+pub(super) fn largest(stream: &StreamQueue) -> u64 {
+    if stream.help.worker_rests() { MOST_FOR_A_WAITER } else { MOST }
+}
+
 /// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
 pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<'_, Tasks>> {
     stream.hold_idle().or_else(|| {
@@ -101,13 +105,13 @@ pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<
 }
 
 /// Returns how often a call of these bytes is polled for longer than a small one: about as long as its copies take.
-fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
+pub(super) fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
     let is_in_vain = bytes as u64 > MOST && !stream.help.is_worth_polls();
     if is_in_vain { 0 } else { (bytes / BYTES_A_POLL).min(MOST_POLLS) }
 }
 
 /// Notes whether the peers of a large call were in time.
-fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
+pub(super) fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
     if bytes as u64 > MOST {
         stream.help.note_peers(in_time);
     }
@@ -351,7 +355,7 @@ fn step(c: &mut CommCore, begun: Begun<'static>) -> Directly<'static> {
 
 /// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.
 #[inline]
-fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
+pub(super) fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(|| act(c))).map_err(|panic| {
         let defect = Error::panicked(&*panic);
         c.break_with(&defect);

@@ -28,11 +28,13 @@ mod parts;
 mod queue;
 mod small_parts;
 mod task;
+mod transfers;
 pub(super) mod turn;
 mod worker;
 
 pub(super) use at_once::{make_at_once, make_group_at_once};
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
+pub(super) use transfers::make_transfers_at_once;
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::{Batch, HEAVY, Queued};

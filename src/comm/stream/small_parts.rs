@@ -118,7 +118,7 @@ fn run<'a>(
     let begin = |((part, turns), (stream, tasks)): ((StreamPart, Turns), _)| {
         let calls = part.into_iter().map(|(call, _)| call).collect();
         let batch = Batch { calls, grouped };
-        let calls = Calls::begun(batch.name(), batch.polled(Entry::Turn), turns);
+        let calls = Calls::begun(batch.name(), batch.polled(Entry::Turn), turns, 0);
         (stream, tasks, Some(calls))
     };
     let mut under_way: Vec<(&Arc<StreamQueue>, MutexGuard<'_, Tasks>, _)> =

@@ -171,14 +171,19 @@ impl Calls {
 
     /// A collective that has begun.
     pub fn under_way(batch: PolledBatch, call: &Call<'_>, turn: u64, comm: Arc<CommShared>) -> Calls {
-        Calls { bytes: call.bytes(), ..Calls::begun(call.collective.name(), batch, vec![(turn, comm)]) }
+        Calls::begun(call.collective.name(), batch, vec![(turn, comm)], call.bytes())
     }
 
-    /// Small calls on no declared machine, whose turns have come.
-    pub fn begun(name: &'static str, batch: PolledBatch, turns: Vec<(u64, Arc<CommShared>)>) -> Calls {
+    /// Calls on no declared machine, whose turns have come. `bytes`: of the longest block; 0: they are small.
+    pub fn begun(
+        name: &'static str,
+        batch: PolledBatch,
+        turns: Vec<(u64, Arc<CommShared>)>,
+        bytes: usize,
+    ) -> Calls {
         let (work, others) = (Work::UnderWay(batch), Vec::new());
         let (timed, queued) = (Timed::default(), Moment::default());
-        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, bytes: 0 }
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued, bytes }
     }
 
     /// Returns the bytes of the longest block; 0 of small calls that have begun.
