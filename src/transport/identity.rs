@@ -82,6 +82,8 @@ pub(super) struct Identities {
     all: std::sync::OnceLock<Box<[Identity]>>,
     /// The cores for this process, once they have been asked for.
     cores: std::sync::OnceLock<u32>,
+    /// Ranks of this process.
+    here: std::sync::OnceLock<u32>,
     /// When a wait is to look at /proc again, and at which rank it goes on.
     next_ns: AtomicU64,
     next: AtomicU64,
@@ -190,6 +192,14 @@ impl Transport {
         let processes = || self.processes().flatten().collect::<std::collections::BTreeSet<u32>>();
         let sharing = || cpu::sharing_cores(processes().into_iter().map(Some)) + self.far_on_this_machine();
         *self.identities.cores.get_or_init(|| (cpu::usable_cores() / sharing().max(1)) as u32)
+    }
+
+    /// Tells whether threads of which each has as many ranks as `ranks_a_thread` keep this process's cores busy: a further one could not help.
+    pub fn fill_cores(&self, ranks_a_thread: usize) -> bool {
+        let own = self.process(self.rank);
+        let here = || self.processes().filter(|process| *process == own).count() as u32;
+        let here = *self.identities.here.get_or_init(here);
+        self.cores_here() as usize * ranks_a_thread <= here as usize
     }
 
     /// A rank's PID, where this process's /proc shows it.

@@ -66,7 +66,8 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
     let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
-        let under_way = begin(c, call, largest(stream), stream.help.worker_rests())?;
+        let is_alone = is_alone(c, stream);
+        let under_way = begin(c, call, largest(is_alone), is_alone)?;
         let mut left = poll(c, call, under_way, stream);
         // Peers that need this core come no sooner.
         let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
@@ -91,9 +92,14 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     }
 }
 
+/// Tells whether no worker would go on with the stream beside the calling thread: it rests, or there is no core for it.
+pub(super) fn is_alone(c: &CommCore, stream: &StreamQueue) -> bool {
+    stream.help.worker_rests() || c.transport.fill_cores(1)
+}
+
 /// Returns the bytes of the largest call that is made at once on a stream.
-pub(super) fn largest(stream: &StreamQueue) -> u64 {
-    if stream.help.worker_rests() { MOST_FOR_A_WAITER } else { MOST }
+pub(super) fn largest(is_alone: bool) -> u64 {
+    if is_alone { MOST_FOR_A_WAITER } else { MOST }
 }
 
 /// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
@@ -119,10 +125,14 @@ pub(super) fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
 
 /// Returns how often what is queued on streams is gone on with before a call that may be made at once. `None`: there are large calls that
 /// are left to them.
-fn polls_before<'s>(mut streams: impl Iterator<Item = &'s StreamQueue>, polls: usize) -> Option<usize> {
+fn polls_before<'s>(
+    mut streams: impl Iterator<Item = &'s StreamQueue>,
+    polls: usize,
+    fill_cores: impl Fn() -> bool,
+) -> Option<usize> {
     streams.try_fold(polls, |polls, stream| match stream.help.is_heavy() {
         false => Some(polls),
-        true => stream.help.may_catch_up().then_some(MOST_POLLS),
+        true => stream.help.may_catch_up(fill_cores()).then_some(MOST_POLLS),
     })
 }
 
@@ -134,7 +144,8 @@ fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
         return None;
     }
     // BOUND: `POLLS`, or `MOST_POLLS`.
-    for polls in 0..polls_before(std::iter::once(stream), POLLS)? {
+    let fill_cores = || registry::shared(comm).is_ok_and(|comm| comm.transport.fill_cores(1));
+    for polls in 0..polls_before(std::iter::once(stream), POLLS, fill_cores)? {
         match stream.catch_up(POLLS as u64) {
             Driven::Idle => return Some(()),
             Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
@@ -161,8 +172,8 @@ fn catch_up_together(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> 
     if queues().any(|stream| stream.help.is_heavy()) && !are_on_all_cores(calls) {
         return None;
     }
-    // BOUND: `ROUNDS` and the streams, or `MOST_POLLS`.
-    for _ in 0..polls_before(queues(), ROUNDS + 2 * streams.len())? {
+    // BOUND: `ROUNDS` and the streams, or `MOST_POLLS`. Where there are heavy calls, threads are on all cores.
+    for _ in 0..polls_before(queues(), ROUNDS + 2 * streams.len(), || true)? {
         let mut are_idle = true;
         for stream in streams {
             let stream = stream.as_ref()?;
@@ -238,7 +249,7 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
         calls.clear();
         return;
     }
-    let most = most_of_group(calls, &streams[..calls.len()]);
+    let most = most_of_group(calls);
     let mut left: [Option<UnderWay>; N] = std::array::from_fn(|i| {
         let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
         registry::enter_if_free(*comm, |c| begin(c, call, most, true))
@@ -280,19 +291,16 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
 }
 
 /// Returns the bytes of the largest vector of a group that is made at its end.
-fn most_of_group(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> u64 {
+fn most_of_group(calls: &[Placed]) -> u64 {
     let most = MOST_AT_A_GROUPS_END / calls.len() as u64;
     let is_larger = calls.iter().any(|(call, _)| call.bytes() as u64 > most);
-    let rest = || streams.iter().flatten().all(|stream| stream.help.worker_rests());
-    if is_larger && rest() && are_on_all_cores(calls) { MOST_FOR_A_WAITER } else { most }
+    if is_larger && are_on_all_cores(calls) { MOST_FOR_A_WAITER } else { most }
 }
 
 /// Tells whether threads that have as many ranks as this group keep all cores busy: no further one could help with large calls.
 fn are_on_all_cores(calls: &[Placed]) -> bool {
     calls.iter().all(|(call, _)| {
-        registry::shared(call.comm()).is_ok_and(|comm| {
-            comm.transport.cores_here() as usize * calls.len() <= comm.transport.nranks() as usize
-        })
+        registry::shared(call.comm()).is_ok_and(|comm| comm.transport.fill_cores(calls.len()))
     })
 }
 

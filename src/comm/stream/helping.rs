@@ -134,9 +134,9 @@ impl StreamHelp {
 
     /// Tells whether a thread that is about to queue another call goes on with the large ones first: nobody else does, they are not too
     /// large for it, and their peers came in time lately. If not, their peers count as late once more.
-    pub fn may_catch_up(&self) -> bool {
+    pub fn may_catch_up(&self, fill_cores: bool) -> bool {
         let is_vast = self.vast.load(Ordering::Relaxed) > 0;
-        let may = !is_vast && self.worker_rests() && self.is_worth_polls();
+        let may = !is_vast && (fill_cores || self.worker_rests()) && self.is_worth_polls();
         if !may {
             self.note_peers(false);
         }
@@ -210,16 +210,17 @@ mod tests {
     #[test]
     fn large_calls_whose_peers_come_late_are_left_to_the_stream_but_for_each_sixteenth() {
         let help = StreamHelp::default();
-        assert!(!help.may_catch_up(), "its worker is at it");
+        assert!(!help.may_catch_up(false), "its worker is at it");
+        assert!(help.may_catch_up(true), "there is no core for its worker");
         help.can_come(true);
         help.note_peers(true);
         for _ in 0..LATE {
-            assert!(help.may_catch_up());
+            assert!(help.may_catch_up(false));
             help.note_peers(false);
         }
         let tried: Vec<_> = (LATE..3 * TRIED + 1)
             .filter(|_| {
-                let is_tried = help.may_catch_up();
+                let is_tried = help.may_catch_up(false);
                 if is_tried {
                     help.note_peers(false);
                 }
@@ -230,9 +231,9 @@ mod tests {
         assert!(!help.is_worth_polls());
         help.vast.store(1, Ordering::Relaxed);
         help.note_peers(true);
-        assert!(!help.may_catch_up(), "it would take long");
+        assert!(!help.may_catch_up(false), "it would take long");
         help.vast.store(0, Ordering::Relaxed);
         help.note_peers(true);
-        assert!(help.may_catch_up());
+        assert!(help.may_catch_up(false));
     }
 }

@@ -8,7 +8,7 @@
 //! It is what [`at_once`](super::at_once) does with a collective, for what a rank of an all-to-all or a scatter by sends has in its group, or for one
 //! call alone. Groups of several ranks or streams go through [`small_parts`](super::small_parts) (docs/decisions/0089).
 
-use super::at_once::{guarded, hold, largest, note, polls_of};
+use super::at_once::{guarded, hold, is_alone, largest, note, polls_of};
 use super::queue::StreamQueue;
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
@@ -49,12 +49,12 @@ pub(in crate::comm) fn make_transfers_at_once(calls: &[Placed], grouped: bool) -
 
 fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<StreamQueue>) -> Option<()> {
     let bytes = calls.iter().map(|(call, _)| call.bytes()).max()?;
-    if bytes as u64 > largest(stream) {
-        return None;
-    }
     let name = if grouped { GROUP } else { calls[0].0.name() };
     let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
+        if bytes as u64 > largest(is_alone(c, stream)) {
+            return None;
+        }
         let under_way = begin(c, calls, grouped)?;
         let mut left = poll(c, under_way, name, stream);
         // Peers that need this core come no sooner.
