@@ -6,6 +6,7 @@
 use super::communicator::CommCore;
 use super::joining;
 use super::progress::drive_once;
+pub use super::shared::CommHandle;
 use super::shared::CommShared;
 use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
@@ -17,17 +18,20 @@ use crate::types::Rank;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use super::shared::CommHandle;
-
 /// The place of a communicator.
 #[derive(Default)]
 pub(super) struct CommPlace {
     body: Mutex<Option<CommCore>>,
     /// The part that other threads may access while one is inside.
     shared: Mutex<Option<Arc<CommShared>>>,
+    /// Its rank and their number, in 32 bits each.
+    who: AtomicU64,
     /// The last handle of this place that this process has aborted, 0 if none.
     aborted: AtomicU64,
 }
+
+/// The lock of a place whose communicator a thread is inside.
+type Inside = MutexGuard<'static, Option<CommCore>>;
 
 type Communicators = Table<CommKind, CommPlace, 1024>;
 
@@ -88,6 +92,9 @@ pub(super) fn reserve() -> Result<CommHandle> {
 pub(super) fn fill(communicator: CommCore) {
     let handle = communicator.handle();
     let place = TABLE.place(handle).expect("reserved");
+    let who = u64::from(communicator.rank()) << 32 | u64::from(communicator.nranks());
+    // ORDER: who reads it sees that the handle before is no longer live; partner: the load in `rank_and_number`.
+    place.who.store(who, Ordering::Release);
     *place.shared.lock() = Some(communicator.shared.clone());
     *place.body.lock() = Some(communicator);
     TABLE.open(handle);
@@ -124,7 +131,7 @@ pub(super) fn enter_if_free<T>(
 }
 
 /// A thread that is inside a communicator.
-pub(super) struct Occupant(MutexGuard<'static, Option<CommCore>>);
+pub(super) struct Occupant(Inside);
 
 impl Occupant {
     /// Returns the communicator.
@@ -194,7 +201,7 @@ fn may_enter(c: &CommCore) -> bool {
 
 /// Enters the communicator once no polled calls hold it any more. It is a stream's turn, and a thread that is inside, or
 /// holds the communicator, has come without a turn, and before.
-fn when_let_go(slot: &'static CommPlace) -> MutexGuard<'static, Option<CommCore>> {
+fn when_let_go(slot: &'static CommPlace) -> Inside {
     // BOUND: calls that are polled end by their deadlines.
     loop {
         let body = slot.body.lock();
@@ -262,10 +269,7 @@ pub(super) fn resume<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -
 
 /// Enters the communicator once the calls that were queued on streams are over.
 #[cold]
-fn after_turns(
-    slot: &'static CommPlace,
-    handle: CommHandle,
-) -> Result<MutexGuard<'static, Option<CommCore>>> {
+fn after_turns(slot: &'static CommPlace, handle: CommHandle) -> Result<Inside> {
     let shared = shared(handle)?;
     shared.refuse_forked()?;
     // BOUND: it is tried again only after more calls were queued.
@@ -334,9 +338,9 @@ pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
 
 /// Returns its rank here, and how many ranks it has.
 pub(super) fn rank_and_number(handle: CommHandle) -> Result<(Rank, u32)> {
-    let shared = live(handle)?.shared.lock();
-    let comm = shared.as_ref().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))?;
-    Ok((comm.transport.rank(), comm.transport.nranks()))
+    let who = live(handle)?.who.load(Ordering::Acquire);
+    // By now another may have its place.
+    live(handle).map(|_| ((who >> 32) as Rank, who as u32))
 }
 
 /// Returns the communicators of this process that have calls queued or under way on streams.
@@ -383,11 +387,7 @@ pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     take_out(slot, slot.body.lock(), handle)
 }
 
-fn take_out(
-    slot: &CommPlace,
-    mut body: MutexGuard<'_, Option<CommCore>>,
-    handle: CommHandle,
-) -> Result<CommCore> {
+fn take_out(slot: &CommPlace, mut body: Inside, handle: CommHandle) -> Result<CommCore> {
     if body.as_ref().is_none_or(|c| c.handle() != handle) {
         return Err(stale(handle));
     }

@@ -23,8 +23,10 @@ pub extern "C" fn pennyCudaStream(cudaStream: Handle, pennyStream: *mut *mut c_v
         let at = place(pennyStream, "pennyStream")?;
         let stream = stream::find(cudaStream)?;
         capture::refuse_implied(&stream)?;
-        let _order = lock(&stream.order);
-        order::follow(&stream)?;
+        if stream.follows_others() {
+            let _order = lock(&stream.order);
+            order::follow(&stream)?;
+        }
         at.set(stream.penny.handle().cast());
         Ok(())
     })

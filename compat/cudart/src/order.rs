@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::guard::Result;
@@ -29,6 +29,14 @@ struct Streams {
 /// By process and device: a forked child begins without streams.
 static STREAMS: Mutex<BTreeMap<(u32, c_int), Streams>> = Mutex::new(BTreeMap::new());
 
+/// This process, or one that it was forked from, has made a legacy stream.
+static HAS_LEGACY: AtomicBool = AtomicBool::new(false);
+
+/// May a device have a legacy stream?
+pub fn has_legacy() -> bool {
+    HAS_LEGACY.load(Ordering::Acquire)
+}
+
 fn with<T>(device: c_int, act: impl FnOnce(&mut Streams) -> T) -> T {
     act(lock(&STREAMS).entry((fork::generation(), device)).or_default())
 }
@@ -39,6 +47,7 @@ pub fn legacy(device: c_int) -> Result<Arc<Stream>> {
         return Ok(legacy);
     }
     let made = stream::make_legacy(device)?;
+    HAS_LEGACY.store(true, Ordering::Release);
     let kept = with(device, |streams| streams.legacy.get_or_insert_with(|| made.clone()).clone());
     if !Arc::ptr_eq(&kept, &made) {
         made.give_back();

@@ -23,8 +23,10 @@ use std::ops::Range;
 
 /// The most ranks.
 pub(in crate::comm) const MOST_RANKS: usize = 16;
-/// The most bytes of all vectors together. Of more, threads of each rank's own (docs/decisions/0026) move as much or more.
-const MOST_BYTES: usize = 1 << 20;
+/// The most bytes of all vectors together. Of more, outputs that were written around the caches are there sooner.
+pub(in crate::comm) const MOST_BYTES: usize = 64 << 20;
+/// The same of calls that are made at the end of a group on streams, before the program can go on.
+pub(in crate::comm) const MOST_AT_A_GROUPS_END: usize = 2 << 20;
 /// Bytes that are copied to one output after the other.
 const COPIED_AT_ONCE: usize = 8 << 10;
 /// Vectors of no more bytes are folded into one output and copied from there.
@@ -36,15 +38,16 @@ struct RankCall {
     buffers: [Payload<'static>; 2],
 }
 
-/// Makes the calls in one pass. Returns false if it has done nothing.
+/// Makes the calls in one pass, if their vectors have `most` bytes together at most. Returns false if it has done nothing.
 pub(in crate::comm) fn make<'c>(
     calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
     entry: Entry,
+    most: usize,
 ) -> bool {
     match calls.len() {
-        2 => try_make::<2>(calls, entry),
-        3..=4 => try_make::<4>(calls, entry),
-        5..=MOST_RANKS => try_make::<MOST_RANKS>(calls, entry),
+        2 => try_make::<2>(calls, entry, most),
+        3..=4 => try_make::<4>(calls, entry, most),
+        5..=MOST_RANKS => try_make::<MOST_RANKS>(calls, entry, most),
         _ => None,
     }
     .is_some()
@@ -76,6 +79,7 @@ pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
 fn try_make<'c, const N: usize>(
     calls: impl ExactSizeIterator<Item = Option<(CommHandle, &'c Call<'static>)>>,
     entry: Entry,
+    most: usize,
 ) -> Option<()> {
     let n = calls.len();
     let (mut collective, mut bytes) = (None, 0);
@@ -83,7 +87,7 @@ fn try_make<'c, const N: usize>(
     for call in calls {
         let (comm, call) = call?;
         (collective, bytes) = (Some(call.collective), vector(call, n));
-        if !is_served(call) || bytes.saturating_mul(n) > MOST_BYTES {
+        if !is_served(call) || bytes.saturating_mul(n) > most {
             return None;
         }
         let inside = registry::go_inside_if_free(comm, entry)?;

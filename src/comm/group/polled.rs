@@ -89,7 +89,8 @@ impl PolledBatch {
 
     /// Makes the calls in one pass, where they are all ranks' and none has begun. Returns false if nothing was done.
     pub(super) fn make_in_one_pass(&mut self) -> bool {
-        let is_made = one_pass::make(self.shares.iter().map(PolledShare::only_call), self.entry);
+        let calls = self.shares.iter().map(PolledShare::only_call);
+        let is_made = one_pass::make(calls, self.entry, one_pass::MOST_BYTES);
         if is_made {
             self.shares.iter_mut().for_each(|share| share.stage = Stage::Over);
         }

@@ -14,10 +14,11 @@
 
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, StreamQueue, Tasks};
+use super::readiness::{POLLS, came_late, guarded, hold, is_alone, largest, note, polls_before, polls_of};
 use super::small_parts;
+use super::table::{Placed, STREAMS, StreamHandle};
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
-use super::{Placed, STREAMS, StreamHandle};
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Directly;
 use crate::comm::calls::repeat::Begun;
@@ -31,16 +32,8 @@ use crate::error::{Error, Result};
 use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
 use crate::sys::fork;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The largest vector in bytes: a larger one takes longer than queuing it.
-const MOST: u64 = 16 << 10;
-/// Polls of a call before it is queued. Each looks for as long as a hand-off between two cores takes.
-const POLLS: usize = 8;
-/// One poll more for each of these bytes, and the most of them: peers copy and fold meanwhile.
-const BYTES_A_POLL: usize = 256;
-const MOST_POLLS: usize = 512;
 /// The most calls of a group that are made at its end.
 const MOST_OF_GROUP: usize = 16;
 /// The most bytes of all vectors of a group's calls: one thread has them in its core's cache, and makes the calls in the time of two
@@ -90,77 +83,6 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
             Some(())
         }
     }
-}
-
-/// Tells whether no worker would go on with the stream beside the calling thread: it rests, or there is no core for it.
-pub(super) fn is_alone(c: &CommCore, stream: &StreamQueue) -> bool {
-    stream.help.worker_rests() || c.transport.fill_cores(1)
-}
-
-/// Returns the bytes of the largest call that is made at once on a stream.
-pub(super) fn largest(is_alone: bool) -> u64 {
-    if is_alone { MOST_FOR_A_WAITER } else { MOST }
-}
-
-/// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
-pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<'_, Tasks>> {
-    stream.hold_idle().or_else(|| {
-        catch_up(comm, stream)?;
-        stream.hold_idle()
-    })
-}
-
-/// Returns how often a call of these bytes is polled for longer than a small one: about as long as its copies take.
-pub(super) fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
-    let is_in_vain = bytes as u64 > MOST && !stream.help.is_worth_polls();
-    if is_in_vain { 0 } else { (bytes / BYTES_A_POLL).min(MOST_POLLS) }
-}
-
-/// Notes whether the peers of a large call were in time.
-pub(super) fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
-    if bytes as u64 > MOST {
-        stream.help.note_peers(in_time);
-    }
-}
-
-/// Returns how often what is queued on streams is gone on with before a call that may be made at once. `None`: there are large calls that
-/// are left to them.
-fn polls_before<'s>(
-    mut streams: impl Iterator<Item = &'s StreamQueue>,
-    polls: usize,
-    fill_cores: impl Fn() -> bool,
-) -> Option<usize> {
-    streams.try_fold(polls, |polls, stream| match stream.help.is_heavy() {
-        false => Some(polls),
-        true => stream.help.may_catch_up(fill_cores()).then_some(MOST_POLLS),
-    })
-}
-
-/// Goes on with the calls that are queued before one. Without that a call whose peers came late would be followed by queued calls
-/// only, however soon the peers come, until the program waits. `None`: not all of it is over.
-fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
-    // A forked child leaves its parent's calls alone.
-    if stream.generation != fork::generation() {
-        return None;
-    }
-    // BOUND: `POLLS`, or `MOST_POLLS`.
-    let fill_cores = || registry::shared(comm).is_ok_and(|comm| comm.transport.fill_cores(1));
-    for polls in 0..polls_before(std::iter::once(stream), POLLS, fill_cores)? {
-        match stream.catch_up(POLLS as u64) {
-            Driven::Idle => return Some(()),
-            Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
-            _ => return None,
-        }
-    }
-    came_late(stream)
-}
-
-/// Notes that the peers of a large call that is queued come late.
-fn came_late(stream: &StreamQueue) -> Option<()> {
-    if stream.help.is_heavy() {
-        stream.help.note_peers(false);
-    }
-    None
 }
 
 /// The same for the streams of a group, in turn: ranks of one thread wait for one another.
@@ -245,7 +167,7 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
             return;
         }
     }
-    if one_pass::make(collectives(calls), Entry::Caller) {
+    if one_pass::make(collectives(calls), Entry::Caller, one_pass::MOST_AT_A_GROUPS_END) {
         calls.clear();
         return;
     }
@@ -359,16 +281,6 @@ fn step(c: &mut CommCore, begun: Begun<'static>) -> Directly<'static> {
             ended => Directly::Over(ended),
         },
     }
-}
-
-/// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.
-#[inline]
-pub(super) fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(|| act(c))).map_err(|panic| {
-        let defect = Error::panicked(&*panic);
-        c.break_with(&defect);
-        defect
-    })
 }
 
 /// Tells a failure to the call's stream and communicator.

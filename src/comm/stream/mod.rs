@@ -26,7 +26,9 @@ mod failures;
 mod helping;
 mod parts;
 mod queue;
+mod readiness;
 mod small_parts;
+mod table;
 mod task;
 mod transfers;
 pub(super) mod turn;
@@ -34,10 +36,12 @@ mod worker;
 
 pub(super) use at_once::{make_at_once, make_group_at_once};
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
+pub use table::StreamHandle;
+pub(super) use table::{Placed, check};
 pub(super) use transfers::make_transfers_at_once;
 pub(super) use turn::refuse_worker;
 
-use super::group::batch::{Batch, HEAVY, Queued};
+use super::group::batch::{Batch, HEAVY};
 use super::group::one_pass;
 use super::progress::{self, Drivable, drive_polled, note_in_vain, note_over};
 use super::recorder;
@@ -46,47 +50,21 @@ use super::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::fabric::live::polls;
 use crate::fabric::live::program_time::{self, Moment};
-use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::{background, fork};
 use event::Point;
 use queue::StreamQueue;
 use std::sync::Arc;
+use table::{STREAMS, find};
 use task::{Awaited, Calls, StreamTask, Timed};
-use turn::{is_worker, refuse_forked};
-
-/// Names a stream of this process.
-pub type StreamHandle = handle::Handle<StreamKind>;
-
-thread_local! {
-    static LAST: Remembered<StreamKind, StreamQueue> = const { handle::nothing_remembered() };
-}
-static STREAMS: Objects<StreamKind, StreamQueue> = Objects::new(&LAST);
-
-/// A call, and the stream that it is to be made on.
-pub(super) type Placed = (Queued, Option<StreamHandle>);
+use turn::is_worker;
 
 /// Bytes of a worker's stack: functions of the program run there, too.
 const STACK: usize = 8 << 20;
 
 /// Held while something is queued; see the head of this file.
 static QUEUING: Mutex<()> = Mutex::new(());
-
-fn find(stream: StreamHandle) -> Result<Arc<StreamQueue>> {
-    let found =
-        STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{}", queue::NOT_LIVE)))?;
-    refuse_forked(found.generation, "stream")?;
-    Ok(found)
-}
-
-/// Checks that the stream exists, for a call that is queued later.
-pub(super) fn check(stream: StreamHandle) -> Result<()> {
-    match STREAMS.with(stream, |found| found.generation) {
-        Some(generation) => refuse_forked(generation, "stream"),
-        None => find(stream).map(drop),
-    }
-}
 
 /// Make a stream, whose worker thread runs until [`stream_destroy`].
 pub fn stream_create() -> Result<StreamHandle> {

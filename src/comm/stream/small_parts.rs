@@ -6,13 +6,13 @@
 //! communicator's turn is that of its part. Transfers of which one thread makes both halves are copies, of any size that
 //! [`both_halves`](crate::comm::group::both_halves) takes.
 
-use super::at_once::hold;
 use super::parts::StreamPart;
 use super::parts::distinct;
 use super::queue::{StreamQueue, Tasks};
+use super::readiness::hold;
+use super::table::{Placed, STREAMS, StreamHandle};
 use super::task::{Advance, Calls, StreamTask};
 use super::turn::is_worker;
-use super::{Placed, STREAMS, StreamHandle};
 use crate::comm::group::batch::{Batch, Queued};
 use crate::comm::group::both_halves::BothHalves;
 use crate::comm::progress::is_on_machine;

@@ -8,11 +8,11 @@
 //! It is what [`at_once`](super::at_once) does with a collective, for what a rank of an all-to-all or a scatter by sends has in its group, or for one
 //! call alone. Groups of several ranks or streams go through [`small_parts`](super::small_parts) (docs/decisions/0089).
 
-use super::at_once::{guarded, hold, is_alone, largest, note, polls_of};
 use super::queue::StreamQueue;
+use super::readiness::{POLLS, guarded, hold, is_alone, largest, note, polls_of};
+use super::table::{Placed, STREAMS};
 use super::task::{self, Calls, StreamTask};
 use super::turn::{aborted, is_worker};
-use super::{Placed, STREAMS};
 use crate::comm::calls::point_to_point::{PolledTransfers, Transfer};
 use crate::comm::communicator::CommCore;
 use crate::comm::group::batch::{GROUP, Queued};
@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// The most calls.
 const MOST_CALLS: usize = 32;
-/// Polls before the transfers are queued, beside those for their bytes. Each looks at every transfer once.
-const POLLS: usize = 8;
 
 /// Transfers that have begun, and their turn.
 struct UnderWay {

@@ -1,0 +1,103 @@
+//! Whether a call can be made where it is queued, how large it may be, and how long its peers are polled for.
+//!
+//! The stream has to be idle. Where it is not, what is queued there is gone on with first: a call whose peers came late would else be
+//! followed by queued calls only, however soon the peers come, until the program waits. Large calls are made where no worker would go on
+//! with them meanwhile (docs/decisions/0036, 0083, 0089).
+
+use super::helping::MOST_FOR_A_WAITER;
+use super::queue::{Driven, StreamQueue, Tasks};
+use crate::comm::communicator::CommCore;
+use crate::comm::registry::{self, CommHandle};
+use crate::error::{Error, Result};
+use crate::sync::lock::MutexGuard;
+use crate::sync::wait::Neighbours;
+use crate::sys::fork;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The largest vector in bytes: a larger one takes longer than queuing it.
+const MOST: u64 = 16 << 10;
+/// Polls of a call before it is queued. Each looks for as long as a hand-off between two cores takes.
+pub(super) const POLLS: usize = 8;
+/// One poll more for each of these bytes, and the most of them: peers copy and fold meanwhile.
+const BYTES_A_POLL: usize = 256;
+const MOST_POLLS: usize = 512;
+
+/// Tells whether no worker would go on with the stream beside the calling thread: it rests, or there is no core for it.
+pub(super) fn is_alone(c: &CommCore, stream: &StreamQueue) -> bool {
+    stream.help.worker_rests() || c.transport.fill_cores(1)
+}
+
+/// Returns the bytes of the largest call that is made at once on a stream.
+pub(super) fn largest(is_alone: bool) -> u64 {
+    if is_alone { MOST_FOR_A_WAITER } else { MOST }
+}
+
+/// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
+pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<'_, Tasks>> {
+    stream.hold_idle().or_else(|| {
+        catch_up(comm, stream)?;
+        stream.hold_idle()
+    })
+}
+
+/// Returns how often a call of these bytes is polled for longer than a small one: about as long as its copies take.
+pub(super) fn polls_of(bytes: usize, stream: &StreamQueue) -> usize {
+    let is_in_vain = bytes as u64 > MOST && !stream.help.is_worth_polls();
+    if is_in_vain { 0 } else { (bytes / BYTES_A_POLL).min(MOST_POLLS) }
+}
+
+/// Notes whether the peers of a large call were in time.
+pub(super) fn note(bytes: usize, stream: &StreamQueue, in_time: bool) {
+    if bytes as u64 > MOST {
+        stream.help.note_peers(in_time);
+    }
+}
+
+/// Returns how often what is queued on streams is gone on with before a call that may be made at once. `None`: there are large calls that
+/// are left to them.
+pub(super) fn polls_before<'s>(
+    mut streams: impl Iterator<Item = &'s StreamQueue>,
+    polls: usize,
+    fill_cores: impl Fn() -> bool,
+) -> Option<usize> {
+    streams.try_fold(polls, |polls, stream| match stream.help.is_heavy() {
+        false => Some(polls),
+        true => stream.help.may_catch_up(fill_cores()).then_some(MOST_POLLS),
+    })
+}
+
+/// Goes on with the calls that are queued before one. `None`: not all of it is over.
+fn catch_up(comm: CommHandle, stream: &StreamQueue) -> Option<()> {
+    // A forked child leaves its parent's calls alone.
+    if stream.generation != fork::generation() {
+        return None;
+    }
+    // BOUND: `POLLS`, or `MOST_POLLS`.
+    let fill_cores = || registry::shared(comm).is_ok_and(|comm| comm.transport.fill_cores(1));
+    for polls in 0..polls_before(std::iter::once(stream), POLLS, fill_cores)? {
+        match stream.catch_up(POLLS as u64) {
+            Driven::Idle => return Some(()),
+            Driven::Pending if polls > 0 || !registry::shared(comm).ok()?.transport.are_on_this_core() => {}
+            _ => return None,
+        }
+    }
+    came_late(stream)
+}
+
+/// Notes that the peers of a large call that is queued come late.
+pub(super) fn came_late(stream: &StreamQueue) -> Option<()> {
+    if stream.help.is_heavy() {
+        stream.help.note_peers(false);
+    }
+    None
+}
+
+/// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.
+#[inline]
+pub(super) fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(|| act(c))).map_err(|panic| {
+        let defect = Error::panicked(&*panic);
+        c.break_with(&defect);
+        defect
+    })
+}
