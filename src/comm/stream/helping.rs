@@ -22,8 +22,8 @@ use crate::sys::{clock, cpu};
 use std::thread::Thread;
 
 /// The largest vector in bytes that a thread makes where it queues it while the stream's worker rests, because the program waits for what it
-/// queues: about 20 us.
-pub(super) const MOST_FOR_A_WAITER: u64 = 512 << 10;
+/// queues: about 40 us.
+pub(super) const MOST_FOR_A_WAITER: u64 = 1 << 20;
 /// A helper leaves when nothing has been over for so long.
 const PATIENCE_NS: u64 = 500_000;
 /// Looks in vain between two times that a helper looks at other streams and the clock.
