@@ -6,6 +6,7 @@ mod ended;
 mod helped;
 mod progress;
 mod small_parts;
+mod transfers;
 
 use super::collectives::on_ranks;
 use crate::comm::{

@@ -7,7 +7,7 @@ use crate::tests::collectives::on_ranks;
 use crate::types::DataType;
 
 /// Queues one half of a transfer.
-fn half(comm: CommHandle, send: bool, peer: i32, data: &mut [u64], stream: StreamHandle) {
+pub(super) fn half(comm: CommHandle, send: bool, peer: i32, data: &mut [u64], stream: StreamHandle) {
     // SAFETY: the data outlive the call: every test waits for what it has queued.
     let buffer = unsafe { Address::from_raw(data.as_mut_ptr().cast()) };
     let transfer =
@@ -16,7 +16,7 @@ fn half(comm: CommHandle, send: bool, peer: i32, data: &mut [u64], stream: Strea
 }
 
 /// What a rank sends in a round.
-fn numbers(rank: usize, round: u64, count: usize) -> Vec<u64> {
+pub(super) fn numbers(rank: usize, round: u64, count: usize) -> Vec<u64> {
     (0..count as u64).map(|i| 1000 * round + 100 * rank as u64 + i % 7).collect()
 }
 
