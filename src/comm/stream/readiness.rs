@@ -101,3 +101,23 @@ pub(super) fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T)
         defect
     })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::comm;
+    use crate::comm::registry;
+    use crate::sys::cpu;
+
+    #[test]
+    fn ranks_of_one_process_fill_its_cores_from_as_many_threads_on() {
+        let cores = cpu::usable_cores();
+        for ranks in [1, cores, 2 * cores, 2 * cores + 1] {
+            let handles = comm::init_all(ranks as i32).unwrap();
+            let transport = registry::shared(handles[0]).unwrap().transport.clone();
+            let filled = [1, 2, 3].map(|each| transport.fill_cores(each));
+            assert_eq!(filled, [1, 2, 3].map(|each| ranks / each >= cores), "{ranks} ranks on {cores} cores");
+            drop(transport);
+            handles.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
+        }
+    }
+}

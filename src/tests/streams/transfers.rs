@@ -84,3 +84,26 @@ fn a_disagreement_is_told_by_the_stream_and_the_next_calls_are_right() {
         comm::stream_destroy(stream).unwrap();
     });
 }
+
+#[test]
+fn an_inner_group_that_sends_what_another_receives_comes_after_it() {
+    on_ranks(2, |rank, comm| {
+        let stream = comm::stream_create().unwrap();
+        let peer = 1 - rank as i32;
+        for round in 0..50u64 {
+            let mut mine = numbers(rank as usize, round, 9);
+            let (mut theirs, mut back) = (vec![0; 9], vec![0; 9]);
+            comm::group_start().unwrap();
+            for inner in 0..2 {
+                comm::group_start().unwrap();
+                half(comm, true, peer, if inner == 0 { &mut mine } else { &mut theirs }, stream);
+                half(comm, false, peer, if inner == 0 { &mut theirs } else { &mut back }, stream);
+                comm::group_end().unwrap();
+            }
+            comm::group_end().unwrap();
+            comm::stream_synchronize(Some(stream)).unwrap();
+            assert_eq!([&theirs, &back], [&numbers(peer as usize, round, 9), &mine], "round {round}");
+        }
+        comm::stream_destroy(stream).unwrap();
+    });
+}
