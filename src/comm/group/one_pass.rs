@@ -18,6 +18,7 @@ use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle, Entry, Occupant};
 use crate::kernels::{self, Dest, Fold, FoldSource};
 use crate::memory::view::Payload;
+use crate::transport::Transport;
 use crate::types::Collective;
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ use std::ops::Range;
 pub(in crate::comm) const MOST_RANKS: usize = 16;
 /// The most bytes of all vectors together. Of more, outputs that were written around the caches are there sooner.
 pub(in crate::comm) const MOST_BYTES: usize = 64 << 20;
+/// The same where each rank has several cores, whose threads move more (docs/decisions/0026).
+const MOST_WITH_CORES_LEFT: usize = 1 << 20;
 /// The same of calls that are made at the end of a group on streams, before the program can go on.
 pub(in crate::comm) const MOST_AT_A_GROUPS_END: usize = 2 << 20;
 /// Bytes that are copied to one output after the other.
@@ -70,7 +73,7 @@ pub(in crate::comm) fn are_of_all_ranks(calls: &[Queued]) -> bool {
     (2..=MOST_RANKS).contains(&calls.len())
         && is_served(like)
         && needs_all_inputs(like.collective)
-        && vector(like, calls.len()).saturating_mul(calls.len()) <= MOST_BYTES
+        && vector(like, calls.len()).saturating_mul(calls.len()) <= most_bytes(&first.transport, calls.len())
         && calls.len() == first.transport.nranks() as usize
         && calls.iter().all(is_one)
         && calls.iter().enumerate().all(is_its_own)
@@ -106,7 +109,8 @@ fn try_make<'c, const N: usize>(
     let first = ranks[0].inside.get()?;
     let known = first.repeat.as_ref()?;
     let are_alike = ranks[..n].iter().all(|rank| rank.inside.get().is_some_and(|c| agrees(c, first)));
-    if !are_alike || !known.recipe.one_pass || !are_apart(&ranks[..n]) {
+    let is_vast = bytes.saturating_mul(n) > most_bytes(&first.transport, n);
+    if !are_alike || is_vast || !known.recipe.one_pass || !are_apart(&ranks[..n]) {
         return None;
     }
     let buffers: [[Payload<'static>; 2]; N] = ranks.map(|rank| rank.buffers);
@@ -129,6 +133,11 @@ fn try_make<'c, const N: usize>(
         rank.inside.get()?.count_unnumbered(pass.collective, known.bytes);
     }
     Some(())
+}
+
+/// Returns the most bytes of all vectors of the ranks of one thread.
+fn most_bytes(transport: &Transport, ranks: usize) -> usize {
+    if transport.cores_here() as usize > ranks { MOST_WITH_CORES_LEFT } else { MOST_BYTES }
 }
 
 /// Returns the blocks of the longest vector of a collective among `n` ranks.
