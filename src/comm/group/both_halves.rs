@@ -11,6 +11,7 @@
 //! (docs/decisions/0088).
 
 use super::batch::{Queued, is_heavy};
+use super::one_pass;
 use super::shares;
 use crate::comm::calls::point_to_point::Transfer;
 use crate::comm::communicator::CommCore;
@@ -24,7 +25,7 @@ use std::ops::Range;
 /// The most calls: of an all-to-all of eight ranks.
 const MOST_CALLS: usize = 128;
 /// The most bytes of all transfers together, as of a collective in one pass.
-const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = one_pass::MOST_AT_A_GROUPS_END;
 /// The most outputs that are compared with all other buffers, if some memory is mapped at two addresses.
 const MOST_COMPARED: usize = 32;
 
@@ -153,7 +154,8 @@ impl BothHalves {
             (half.from == half.to || are_at_rest([&from.transport, &to.transport], [&from.pairs, &to.pairs]))
                 .then_some(())
         };
-        if !are_of_one {
+        let bytes = self.receives.iter().map(|half| half.data.bytes()).sum::<usize>();
+        if !are_of_one || bytes > one_pass::most_bytes(&first.transport, self.comms.len()) {
             return None;
         }
         self.sends.iter().try_for_each(is_next)?;

@@ -136,7 +136,7 @@ fn try_make<'c, const N: usize>(
 }
 
 /// Returns the most bytes of all vectors of the ranks of one thread.
-fn most_bytes(transport: &Transport, ranks: usize) -> usize {
+pub(super) fn most_bytes(transport: &Transport, ranks: usize) -> usize {
     if transport.cores_here() as usize > ranks { MOST_WITH_CORES_LEFT } else { MOST_BYTES }
 }
 
