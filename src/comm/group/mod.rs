@@ -92,12 +92,12 @@ fn with<T>(act: impl FnOnce(&mut Group) -> T) -> T {
 
 /// A group has been opened in this process: before that no call needs to look at its thread's own. Threads that open groups all the time
 /// only read it.
-static SOME: AtomicBool = AtomicBool::new(false);
+static ANY_OPENED: AtomicBool = AtomicBool::new(false);
 
 /// Tells whether a group is open on this thread.
 #[inline]
 pub(super) fn is_open() -> bool {
-    SOME.load(Ordering::Relaxed) && is_open_here()
+    ANY_OPENED.load(Ordering::Relaxed) && is_open_here()
 }
 
 fn is_open_here() -> bool {
@@ -106,8 +106,8 @@ fn is_open_here() -> bool {
 
 /// From now on calls look at their thread's group.
 fn note_first() {
-    if !SOME.load(Ordering::Relaxed) {
-        SOME.store(true, Ordering::Relaxed);
+    if !ANY_OPENED.load(Ordering::Relaxed) {
+        ANY_OPENED.store(true, Ordering::Relaxed);
     }
 }
 

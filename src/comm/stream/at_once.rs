@@ -85,7 +85,8 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     }
 }
 
-/// The same for the streams of a group, in turn: ranks of one thread wait for one another.
+/// Goes on with what is queued before a group on its streams, in turn: ranks of one thread wait for one another. `None`: not all of it is
+/// over.
 fn catch_up_together(calls: &[Placed], streams: &[Option<Arc<StreamQueue>>]) -> Option<()> {
     if is_core_needed(calls) {
         return None;

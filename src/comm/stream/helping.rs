@@ -21,8 +21,8 @@ use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::{clock, cpu};
 use std::thread::Thread;
 
-/// The largest vector in bytes that a thread makes where it queues it while the stream's worker rests, because the program waits for what it
-/// queues: about 40 us.
+/// The largest vector in bytes that a thread makes where it queues it while no worker would go on with it ([`readiness`](super::readiness)):
+/// about 40 us.
 pub(super) const MOST_FOR_A_WAITER: u64 = 1 << 20;
 /// A helper leaves when nothing has been over for so long.
 const PATIENCE_NS: u64 = 500_000;
