@@ -135,10 +135,17 @@ struct Checked<'a> {
 /// Checks transfers that belong together.
 fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<Checked<'a>> {
     let (rank, nranks) = (c.rank(), c.nranks());
-    let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
-    let mut batch = checked.collect::<Result<Vec<_>>>()?;
-    let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
-    Ok(Checked { batch, own: to_oneself(rank, own, grouped)? })
+    let mut batch = Vec::with_capacity(transfers.len());
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for transfer in transfers {
+        let checked = transfer.checked(rank, nranks, &c.registered)?;
+        match (checked.peer == rank, checked.send) {
+            (false, _) => batch.push(checked),
+            (true, true) => sends.push(checked),
+            (true, false) => receives.push(checked),
+        }
+    }
+    Ok(Checked { batch, own: to_oneself(rank, sends, receives, grouped)? })
 }
 
 /// Moves the bytes; on a declared machine, in its time.
@@ -263,12 +270,12 @@ pub(in crate::comm) fn check_own<'t>(
 /// Finds the copies that transfers of a rank to itself are: the k-th send meets the k-th receive.
 fn to_oneself<'a>(
     rank: Rank,
-    mut own: Vec<pair::PairTransfer<'a>>,
+    sends: Vec<pair::PairTransfer<'a>>,
+    receives: Vec<pair::PairTransfer<'a>>,
     grouped: bool,
 ) -> Result<Vec<[pair::PairTransfer<'a>; 2]>> {
-    let sends: Vec<_> = own.extract_if(.., |x| x.send).collect();
-    check_halves(rank, sends.len(), own.len(), grouped)?;
-    let copies: Vec<_> = sends.into_iter().zip(own).map(<[_; 2]>::from).collect();
+    check_halves(rank, sends.len(), receives.len(), grouped)?;
+    let copies: Vec<_> = sends.into_iter().zip(receives).map(<[_; 2]>::from).collect();
     for [from, to] in &copies {
         if !from.fits(to) {
             return Err(Error::usage(format!(
