@@ -23,7 +23,7 @@ pub extern "C" fn pennyCudaStream(cudaStream: Handle, pennyStream: *mut *mut c_v
         let at = place(pennyStream, "pennyStream")?;
         let stream = stream::find(cudaStream)?;
         capture::refuse_implied(&stream)?;
-        if stream.follows_others() {
+        if order::may_follow(&stream) {
             let _order = lock(&stream.order);
             order::follow(&stream)?;
         }

@@ -32,9 +32,9 @@ static STREAMS: Mutex<BTreeMap<(u32, c_int), Streams>> = Mutex::new(BTreeMap::ne
 /// This process, or one that it was forked from, has made a legacy stream.
 static HAS_LEGACY: AtomicBool = AtomicBool::new(false);
 
-/// May a device have a legacy stream?
-pub fn has_legacy() -> bool {
-    HAS_LEGACY.load(Ordering::Acquire)
+/// May there be streams that a stream follows?
+pub fn may_follow(stream: &Stream) -> bool {
+    stream.is_legacy() || stream.is_blocking() && HAS_LEGACY.load(Ordering::Acquire)
 }
 
 fn with<T>(device: c_int, act: impl FnOnce(&mut Streams) -> T) -> T {
@@ -95,7 +95,7 @@ fn predecessors(stream: &Stream) -> Vec<Arc<Stream>> {
         with(stream.device, |streams| {
             streams.others.iter().filter(|other| other.is_blocking()).cloned().collect()
         })
-    } else if stream.is_blocking() {
+    } else if may_follow(stream) {
         with(stream.device, |streams| streams.legacy.iter().cloned().collect())
     } else {
         Vec::new()

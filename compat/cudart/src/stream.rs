@@ -107,11 +107,6 @@ impl Stream {
         !self.is_legacy() && self.flags & NON_BLOCKING == 0
     }
 
-    /// May there be streams that it follows?
-    pub fn follows_others(&self) -> bool {
-        self.is_legacy() || self.is_blocking() && order::has_legacy()
-    }
-
     /// Is everything over that was queued on it? Goes on with it where that needs no wait.
     pub fn is_idle(&self) -> bool {
         let outcome = self.penny.query();

@@ -46,6 +46,8 @@ pub(in crate::comm) struct BothHalves {
     /// Sorted by their ranks, the halves of a transfer at the same place.
     sends: Vec<Half>,
     receives: Vec<Half>,
+    /// Bytes of all transfers together.
+    bytes: usize,
 }
 
 impl BothHalves {
@@ -59,15 +61,15 @@ impl BothHalves {
             comms: Vec::new(),
             sends: Vec::with_capacity(n / 2),
             receives: Vec::with_capacity(n / 2),
+            bytes: 0,
         };
-        let mut bytes = 0usize;
         for call in calls {
             let Queued::Transfer(comm, transfer, _) = call else { return None };
             let half = found.half(*comm, transfer)?;
             match transfer.send {
                 true => found.sends.push(half),
                 false => {
-                    bytes = bytes.saturating_add(half.data.bytes());
+                    found.bytes = found.bytes.saturating_add(half.data.bytes());
                     found.receives.push(half);
                 }
             }
@@ -77,7 +79,7 @@ impl BothHalves {
         found.receives.sort_by_key(|half| (half.from, half.to));
         let what = |half: &Half| (half.from, half.to, half.count, half.dtype);
         let fit = found.sends.iter().map(what).eq(found.receives.iter().map(what));
-        (bytes <= MOST_BYTES && fit && found.are_apart()).then_some(found)
+        (found.bytes <= MOST_BYTES && fit && found.are_apart()).then_some(found)
     }
 
     fn half(&mut self, handle: CommHandle, transfer: &Transfer<'static>) -> Option<Half> {
@@ -154,8 +156,7 @@ impl BothHalves {
             (half.from == half.to || are_at_rest([&from.transport, &to.transport], [&from.pairs, &to.pairs]))
                 .then_some(())
         };
-        let bytes = self.receives.iter().map(|half| half.data.bytes()).sum::<usize>();
-        if !are_of_one || bytes > one_pass::most_bytes(&first.transport, self.comms.len()) {
+        if !are_of_one || self.bytes > one_pass::most_bytes(&first.transport, self.comms.len()) {
             return None;
         }
         self.sends.iter().try_for_each(is_next)?;
@@ -170,10 +171,8 @@ impl BothHalves {
     }
 
     fn copy(&self, c: &CommCore) {
-        let (longest, all) = self.receives.iter().fold((0, 0), |(longest, all), half| {
-            let bytes = half.data.bytes();
-            (bytes.max(longest), all + bytes)
-        });
+        let longest = self.receives.iter().map(|half| half.data.bytes()).max().unwrap_or(0);
+        let all = self.bytes;
         match if is_heavy(longest, all) { c.transport.threads_for_group(self.comms.len()) } else { None } {
             Some(helpers) => shares::run(helpers, all, 1, &|bytes| self.copy_part(bytes)),
             None => self.copy_part(0..all),

@@ -171,11 +171,7 @@ pub(super) fn end() -> Result<()> {
     let _recorded = recorder::record(|description| {
         queue.iter().for_each(|(call, on)| call.describe(description, on.map_or(0, StreamHandle::bits)));
     });
-    if stream::make_transfers_at_once(&queue, true) {
-        queue.clear();
-    } else {
-        stream::make_group_at_once(&mut queue);
-    }
+    stream::make_group_at_once(&mut queue);
     if queue.is_empty() {
         keep_empty(queue);
         return ended;

@@ -26,9 +26,9 @@ use std::ops::Range;
 pub(in crate::comm) const MOST_RANKS: usize = 16;
 /// The most bytes of all vectors together. Of more, outputs that were written around the caches are there sooner.
 pub(in crate::comm) const MOST_BYTES: usize = 64 << 20;
-/// The same where each rank has several cores, whose threads move more (docs/decisions/0026).
+/// The most bytes of all vectors where each rank has several cores, whose threads move more (docs/decisions/0026).
 const MOST_WITH_CORES_LEFT: usize = 1 << 20;
-/// The same of calls that are made at the end of a group on streams, before the program can go on.
+/// The most bytes of all vectors of a group on streams that `pennyGroupEnd` makes before it returns.
 pub(in crate::comm) const MOST_AT_A_GROUPS_END: usize = 2 << 20;
 /// Bytes that are copied to one output after the other.
 const COPIED_AT_ONCE: usize = 8 << 10;

@@ -73,7 +73,7 @@ impl PolledBatch {
         PolledBatch::begun(Share::of(comm, Joint::Collective(call)), Stage::Collective(0, exchange))
     }
 
-    /// The same of transfers.
+    /// Sends and receives that have begun, and hold their communicator.
     pub fn transfers_under_way(
         comm: CommHandle,
         transfers: point_to_point::PolledTransfers<'static>,

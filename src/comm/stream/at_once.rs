@@ -14,10 +14,14 @@
 
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, StreamQueue, Tasks};
-use super::readiness::{POLLS, came_late, guarded, hold, is_alone, largest, note, polls_before, polls_of};
+use super::readiness::{
+    self, POLLS, came_late, end, guarded, hold, is_alone, largest, leave, note, poll_for_peers, polls_before,
+    polls_of,
+};
 use super::small_parts;
 use super::table::{Placed, STREAMS, StreamHandle};
-use super::task::{self, Calls, StreamTask};
+use super::task::Calls;
+use super::transfers;
 use super::turn::{aborted, is_worker};
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Directly;
@@ -28,9 +32,8 @@ use crate::comm::group::one_pass;
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle, Entry};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::sync::lock::MutexGuard;
-use crate::sync::wait::Neighbours;
 use crate::sys::fork;
 use std::sync::Arc;
 
@@ -42,11 +45,8 @@ const MOST_AT_A_GROUPS_END: u64 = 128 << 10;
 /// Rounds over the calls of a group, beside two for each.
 const ROUNDS: usize = 8;
 
-/// A call that has begun, and its turn.
-struct UnderWay {
-    begun: Begun<'static>,
-    turn: u64,
-}
+/// A collective that has begun, and its turn.
+type UnderWay = readiness::UnderWay<Begun<'static>>;
 
 /// Makes or begins a collective that is queued on a stream. Returns false if it has to be queued.
 pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stream: StreamHandle) -> bool {
@@ -61,28 +61,13 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     let left = registry::enter_if_free(comm, |c| {
         let is_alone = is_alone(c, stream);
         let under_way = begin(c, call, largest(is_alone), is_alone)?;
-        let mut left = poll(c, call, under_way, stream);
-        // Peers that need this core come no sooner.
-        let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
-        let polls = if is_worth_it { POLLS + polls_of(call.bytes(), stream) } else { 0 };
-        // BOUND: `POLLS` and `MOST_POLLS`.
-        for _ in 0..polls {
-            let Some(under_way) = left.take() else { break };
-            left = poll(c, call, under_way, stream);
-        }
-        if is_worth_it {
-            note(call.bytes(), stream, left.is_none());
-        }
-        Some(left)
+        let poll = |c: &mut _, under_way| poll(c, call, under_way, stream);
+        Some(poll_for_peers(c, call.bytes(), stream, under_way, poll))
     });
-    match left {
-        None => None,
-        Some(None) => Some(()),
-        Some(Some(under_way)) => {
-            go_on_later(comm, call, stream, tasks, under_way);
-            Some(())
-        }
+    if let Some(under_way) = left? {
+        go_on_later(comm, call, stream, tasks, under_way);
     }
+    Some(())
 }
 
 /// Goes on with what is queued before a group on its streams, in turn: ranks of one thread wait for one another. `None`: not all of it is
@@ -128,13 +113,13 @@ fn is_core_needed(calls: &[Placed]) -> bool {
     })
 }
 
-/// Makes or begins the collectives of a group, each of another communicator and on another idle stream: one thread has several ranks,
-/// whose data come when all of them have begun. Takes out of the list what need not be queued.
+/// Makes or begins the transfers of a group, or its collectives, each of another communicator and on another idle stream: one thread has
+/// several ranks, whose data come when all of them have begun. Takes out of the list what need not be queued.
 pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
     if is_worker() || is_on_machine() {
         return;
     }
-    if small_parts::make_both_halves(calls).is_some() {
+    if transfers::make_transfers_at_once(calls, true) || small_parts::make_both_halves(calls).is_some() {
         calls.clear();
         return;
     }
@@ -244,18 +229,7 @@ fn are_apart(calls: &[Placed]) -> bool {
 
 /// Begins a call like the communicator's last one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
 fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
-    let turn = c.shared.turns.take_first()?;
-    match guarded(c, |c| c.enter_polled(call, most, programs)) {
-        Ok(Some(begun)) => {
-            c.is_held = true;
-            Some(UnderWay { begun, turn })
-        }
-        // The call that is queued instead is told why the communicator is broken, if it is.
-        Ok(None) | Err(_) => {
-            c.shared.turns.end(turn);
-            None
-        }
-    }
+    readiness::begin(c, |c| c.enter_polled(call, most, programs))
 }
 
 /// Goes on with a call as far as it comes without waiting. `None`: it is over, and its stream has been told of a failure.
@@ -266,9 +240,7 @@ fn poll(c: &mut CommCore, call: &Call<'_>, under_way: UnderWay, stream: &StreamQ
         Ok(Directly::Over(ended)) => ended,
         Err(defect) => Err(defect),
     };
-    c.is_held = false;
-    tell(ended, c, call, stream);
-    c.shared.turns.end(turn);
+    end(c, call.collective.name(), ended, turn, stream);
     None
 }
 
@@ -284,14 +256,6 @@ fn step(c: &mut CommCore, begun: Begun<'static>) -> Directly<'static> {
     }
 }
 
-/// Tells a failure to the call's stream and communicator.
-#[inline]
-fn tell(ended: Result<()>, c: &CommCore, call: &Call<'_>, stream: &StreamQueue) {
-    if let Err(error) = ended {
-        stream.failures.add(&task::tell(call.collective.name(), error, std::iter::once(&c.shared)));
-    }
-}
-
 /// Leaves a call that has begun to the stream.
 fn go_on_later(
     comm: CommHandle,
@@ -300,10 +264,10 @@ fn go_on_later(
     tasks: MutexGuard<'_, Tasks>,
     under_way: UnderWay,
 ) {
-    let (Ok(shared), Begun::Program(exchange)) = (registry::shared(comm), under_way.begun) else {
+    let Begun::Program(exchange) = under_way.begun else {
         return stream.failures.add(&aborted());
     };
     let batch = PolledBatch::under_way(comm, *call, *exchange);
-    let calls = Calls::under_way(batch, call, under_way.turn, shared);
-    stream.push_behind(tasks, StreamTask::Calls(calls));
+    let calls = |turns| Calls::begun(call.collective.name(), batch, turns, call.bytes());
+    leave(stream, tasks, comm, under_way.turn, calls);
 }

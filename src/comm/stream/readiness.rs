@@ -1,4 +1,5 @@
-//! Whether a call can be made where it is queued, how large it may be, and how long its peers are polled for.
+//! What calls that are made where they are queued have in common: whether one can be, how large it may be, how long its peers are polled
+//! for, and its end.
 //!
 //! The stream has to be idle. Where it is not, what is queued there is gone on with first: a call whose peers came late would else be
 //! followed by queued calls only, however soon the peers come, until the program waits. Large calls are made where no worker would go on
@@ -6,13 +7,17 @@
 
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, StreamQueue, Tasks};
+use super::task::{self, Calls, StreamTask};
+use super::turn::aborted;
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
+use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
 use crate::sys::fork;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// The largest vector in bytes: a larger one takes longer than queuing it.
 const MOST: u64 = 16 << 10;
@@ -90,6 +95,80 @@ pub(super) fn came_late(stream: &StreamQueue) -> Option<()> {
         stream.help.note_peers(false);
     }
     None
+}
+
+/// A call that has begun, and its turn.
+pub(super) struct UnderWay<T> {
+    pub begun: T,
+    pub turn: u64,
+}
+
+/// Begins a call that has the first turn of its communicator, and holds that. `None`: calls of others come first, or it has not begun. The
+/// call that is queued instead is told why.
+#[inline]
+pub(super) fn begin<T>(
+    c: &mut CommCore,
+    begin: impl FnOnce(&mut CommCore) -> Option<T>,
+) -> Option<UnderWay<T>> {
+    let turn = c.shared.turns.take_first()?;
+    match guarded(c, begin) {
+        Ok(Some(begun)) => {
+            c.is_held = true;
+            Some(UnderWay { begun, turn })
+        }
+        Ok(None) | Err(_) => {
+            c.shared.turns.end(turn);
+            None
+        }
+    }
+}
+
+/// Polls a call that has begun for as long as its peers may need. Returns what is not over.
+#[inline]
+pub(super) fn poll_for_peers<T>(
+    c: &mut CommCore,
+    bytes: usize,
+    stream: &StreamQueue,
+    under_way: UnderWay<T>,
+    poll: impl Fn(&mut CommCore, UnderWay<T>) -> Option<UnderWay<T>>,
+) -> Option<UnderWay<T>> {
+    let mut left = poll(c, under_way);
+    // Peers that need this core come no sooner.
+    let is_worth_it = left.is_some() && !c.transport.are_on_this_core();
+    let polls = if is_worth_it { POLLS + polls_of(bytes, stream) } else { 0 };
+    // BOUND: `POLLS` and `MOST_POLLS`.
+    for _ in 0..polls {
+        let Some(under_way) = left.take() else { break };
+        left = poll(c, under_way);
+    }
+    if is_worth_it {
+        note(bytes, stream, left.is_none());
+    }
+    left
+}
+
+/// Ends a call, and tells a failure to its stream and communicator.
+#[inline]
+pub(super) fn end(c: &mut CommCore, name: &str, ended: Result<()>, turn: u64, stream: &StreamQueue) {
+    c.is_held = false;
+    if let Err(error) = ended {
+        stream.failures.add(&task::tell(name, error, std::iter::once(&c.shared)));
+    }
+    c.shared.turns.end(turn);
+}
+
+/// Leaves a call that has begun to the stream. `calls`: makes the stream's task of it, which has this turn.
+pub(super) fn leave(
+    stream: &Arc<StreamQueue>,
+    tasks: MutexGuard<'_, Tasks>,
+    comm: CommHandle,
+    turn: u64,
+    calls: impl FnOnce(Vec<(u64, Arc<CommShared>)>) -> Calls,
+) {
+    match registry::shared(comm) {
+        Ok(shared) => stream.push_behind(tasks, StreamTask::Calls(calls(vec![(turn, shared)]))),
+        Err(_) => stream.failures.add(&aborted()),
+    }
 }
 
 /// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.

@@ -20,7 +20,7 @@ pub(in crate::comm) type Placed = (Queued, Option<StreamHandle>);
 
 /// Returns the stream of a handle.
 pub(super) fn find(stream: StreamHandle) -> Result<Arc<StreamQueue>> {
-    let found = STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{}", NOT_LIVE)))?;
+    let found = STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{NOT_LIVE}")))?;
     refuse_forked(found.generation, "stream")?;
     Ok(found)
 }

@@ -3,7 +3,6 @@
 use super::event::Point;
 use super::failures::Failures;
 use super::turn;
-use crate::comm::calls::collective::Call;
 use crate::comm::group::batch::{Batch, HEAVY};
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::Awaits;
@@ -167,11 +166,6 @@ impl Calls {
         let bytes = batch.bytes();
         let (name, work, queued) = (batch.name(), Work::Batch(batch), program_time::queue());
         Calls { name, work, turns, others, over, is_timed, timed, queued, bytes }
-    }
-
-    /// A collective that has begun.
-    pub fn under_way(batch: PolledBatch, call: &Call<'_>, turn: u64, comm: Arc<CommShared>) -> Calls {
-        Calls::begun(call.collective.name(), batch, vec![(turn, comm)], call.bytes())
     }
 
     /// Calls on no declared machine, whose turns have come. `bytes`: of the longest block; 0: they are small.

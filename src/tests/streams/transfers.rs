@@ -1,16 +1,24 @@
 //! Sends and receives of a rank on an idle stream, alone and in groups, which the thread that queues them makes.
 
 use super::small_parts::{half, numbers};
-use crate::comm;
+use crate::comm::{self, CommHandle, StreamHandle};
 use crate::tests::collectives::on_ranks;
 
 /// Elements of 8 bytes on both sides of each limit: a message in one slot, from the heap, made at once by a thread alone.
 const COUNTS: [usize; 8] = [0, 1, 2047, 2049, 8192, 100_000, 131_072, 131_073];
 
+/// Runs a function on each of `n` ranks, with a stream of its own.
+fn on_streams(n: u32, on_rank: impl Fn(u32, CommHandle, StreamHandle) + Sync) {
+    on_ranks(n, |rank, comm| {
+        let stream = comm::stream_create().unwrap();
+        on_rank(rank, comm, stream);
+        comm::stream_destroy(stream).unwrap();
+    });
+}
+
 #[test]
 fn ranks_exchange_blocks_of_all_sizes_by_groups_that_nobody_waits_for() {
-    on_ranks(3, |rank, comm| {
-        let stream = comm::stream_create().unwrap();
+    on_streams(3, |rank, comm, stream| {
         let peers = [(rank as i32 + 1) % 3, (rank as i32 + 2) % 3];
         for round in 0..6u64 {
             let data = |of: usize, count: usize| numbers(of, round, count);
@@ -34,14 +42,12 @@ fn ranks_exchange_blocks_of_all_sizes_by_groups_that_nobody_waits_for() {
                 assert_eq!(received[..], expected, "rank {rank}, round {round}, {count} elements");
             }
         }
-        comm::stream_destroy(stream).unwrap();
     });
 }
 
 #[test]
 fn calls_alone_are_made_in_their_order_whoever_comes_late() {
-    on_ranks(2, |rank, comm| {
-        let stream = comm::stream_create().unwrap();
+    on_streams(2, |rank, comm, stream| {
         for round in 0..40u64 {
             if rank == round as u32 % 2 {
                 std::thread::sleep(std::time::Duration::from_micros(40 * round));
@@ -57,14 +63,12 @@ fn calls_alone_are_made_in_their_order_whoever_comes_late() {
             comm::stream_synchronize(Some(stream)).unwrap();
             assert!((0..8).map(data).eq(buffers), "rank {rank}, round {round}");
         }
-        comm::stream_destroy(stream).unwrap();
     });
 }
 
 #[test]
 fn a_disagreement_is_told_by_the_stream_and_the_next_calls_are_right() {
-    on_ranks(2, |rank, comm| {
-        let stream = comm::stream_create().unwrap();
+    on_streams(2, |rank, comm, stream| {
         let peer = 1 - rank as i32;
         for count in [3, 5000] {
             let mut wrong = vec![rank as u64; count + rank as usize];
@@ -81,14 +85,12 @@ fn a_disagreement_is_told_by_the_stream_and_the_next_calls_are_right() {
             assert!(rank == 0 || ended.is_ok(), "the sender alone may hear of the message before: {ended:?}");
             assert_eq!(right, vec![7; count]);
         }
-        comm::stream_destroy(stream).unwrap();
     });
 }
 
 #[test]
 fn an_inner_group_that_sends_what_another_receives_comes_after_it() {
-    on_ranks(2, |rank, comm| {
-        let stream = comm::stream_create().unwrap();
+    on_streams(2, |rank, comm, stream| {
         let peer = 1 - rank as i32;
         for round in 0..50u64 {
             let mut mine = numbers(rank as usize, round, 9);
@@ -104,6 +106,5 @@ fn an_inner_group_that_sends_what_another_receives_comes_after_it() {
             comm::stream_synchronize(Some(stream)).unwrap();
             assert_eq!([&theirs, &back], [&numbers(peer as usize, round, 9), &mine], "round {round}");
         }
-        comm::stream_destroy(stream).unwrap();
     });
 }
