@@ -46,7 +46,7 @@ const MOST_AT_A_GROUPS_END: u64 = 128 << 10;
 const ROUNDS: usize = 8;
 
 /// A collective that has begun, and its turn.
-type UnderWay = readiness::UnderWay<Begun<'static>>;
+type UnderWay = readiness::BegunCall<Begun<'static>>;
 
 /// Makes or begins a collective that is queued on a stream. Returns false if it has to be queued.
 pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stream: StreamHandle) -> bool {

@@ -98,7 +98,7 @@ pub(super) fn came_late(stream: &StreamQueue) -> Option<()> {
 }
 
 /// A call that has begun, and its turn.
-pub(super) struct UnderWay<T> {
+pub(super) struct BegunCall<T> {
     pub begun: T,
     pub turn: u64,
 }
@@ -109,12 +109,12 @@ pub(super) struct UnderWay<T> {
 pub(super) fn begin<T>(
     c: &mut CommCore,
     begin: impl FnOnce(&mut CommCore) -> Option<T>,
-) -> Option<UnderWay<T>> {
+) -> Option<BegunCall<T>> {
     let turn = c.shared.turns.take_first()?;
     match guarded(c, begin) {
         Ok(Some(begun)) => {
             c.is_held = true;
-            Some(UnderWay { begun, turn })
+            Some(BegunCall { begun, turn })
         }
         Ok(None) | Err(_) => {
             c.shared.turns.end(turn);
@@ -129,9 +129,9 @@ pub(super) fn poll_for_peers<T>(
     c: &mut CommCore,
     bytes: usize,
     stream: &StreamQueue,
-    under_way: UnderWay<T>,
-    poll: impl Fn(&mut CommCore, UnderWay<T>) -> Option<UnderWay<T>>,
-) -> Option<UnderWay<T>> {
+    under_way: BegunCall<T>,
+    poll: impl Fn(&mut CommCore, BegunCall<T>) -> Option<BegunCall<T>>,
+) -> Option<BegunCall<T>> {
     let mut left = poll(c, under_way);
     // Peers that need this core come no sooner.
     let is_worth_it = left.is_some() && !c.transport.are_on_this_core();

@@ -8,7 +8,7 @@
 //! [`at_once`](super::at_once) does the same with a collective. A rank of an all-to-all or a scatter by sends has such a group. Groups of several ranks or streams go through [`small_parts`](super::small_parts) (docs/decisions/0089).
 
 use super::queue::StreamQueue;
-use super::readiness::{UnderWay, begin, end, guarded, hold, is_alone, largest, leave, poll_for_peers};
+use super::readiness::{BegunCall, begin, end, guarded, hold, is_alone, largest, leave, poll_for_peers};
 use super::table::{Placed, STREAMS};
 use super::task::Calls;
 use super::turn::is_worker;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 const MOST_CALLS: usize = 32;
 
 /// Transfers that have begun, and their turn.
-type Begun = UnderWay<PolledTransfers<'static>>;
+type Begun = BegunCall<PolledTransfers<'static>>;
 
 /// Makes or begins the transfers of a rank, those of a group or one alone. Returns false if they have to be queued.
 pub(in crate::comm) fn make_transfers_at_once(calls: &[Placed], grouped: bool) -> bool {
@@ -52,7 +52,7 @@ fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<Stre
         let under_way = begin(c, |c| PolledTransfers::begin(c, &transfers(calls), grouped).ok())?;
         Some(poll_for_peers(c, bytes, stream, under_way, |c, under_way| poll(c, under_way, name, stream)))
     });
-    if let Some(UnderWay { begun, turn }) = left? {
+    if let Some(BegunCall { begun, turn }) = left? {
         let batch = PolledBatch::transfers_under_way(comm, begun);
         leave(stream, tasks, comm, turn, |turns| Calls::begun(name, batch, turns, bytes));
     }
