@@ -47,6 +47,8 @@ pub const TABLE: &[DiePoint] = table! {
     15 "arrival_rung" "the arrival is there, and the sleepers are woken"
     16 "arrival_all" "all other ranks' arrivals have been seen by a call that takes its data from their lines"
     17 "direct_done" "a call that takes its data from the arrival lines has written its output"
+    18 "borrowed_read" "inputs have been read where they lie, and their ranks are not told"
+    19 "borrowed_wait" "a rank has all that it needs, and its input may still be read where it lies"
     20 "step_operands" "a step's operands are there, and its result is stored nowhere"
     21 "step_combined" "a step's result is in slots and outputs, and the program counter does not say so"
     22 "progress_posted" "the program counter is stored, and no sleeper has been woken"

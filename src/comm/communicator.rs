@@ -11,7 +11,7 @@ use super::onesided::window_table::Windows;
 use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
-use crate::exec::{PeerProgress, direct};
+use crate::exec::{PeerProgress, borrowed, direct};
 use crate::kernels::Fold;
 use crate::memory::control::Membership;
 use crate::memory::view::{Address, Payload};
@@ -289,24 +289,22 @@ impl CommCore {
             padded: call.padded,
             count: call.count as u64,
         };
+        let (block, single_copy) = (checked.count * call.dtype.size(), self.transport.single_copy());
         let small = self.planner.is_one_shot(algorithm)
-            && direct::fits(
-                call.collective,
-                self.nranks(),
-                checked.count * call.dtype.size(),
-                self.transport.single_copy(),
-            );
+            && direct::fits(call.collective, self.nranks(), block, single_copy);
+        let lends = borrowed::lends(call.collective, self.nranks(), block, single_copy.has_own_cores());
         let recipe = Recipe {
             mine: [mine.pack(), mine.count],
             algorithm,
             shared_algorithm: self.planner.shared_algorithm(call.collective, algorithm, why),
             small,
+            lends: small && !self.transport.has_far() && lends,
             one_pass: self.planner.is_like_one_pass(call.collective, algorithm, why),
             fold: if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None },
         };
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
         if !checks_order && !self.timing().is_declared() {
-            let is_direct = small && !self.offers_buffers(call.collective, checked.bytes);
+            let is_direct = small && !recipe.lends && !self.divides(call.collective, checked.bytes);
             self.repeat = Some(Repeat::of(call, &checked, recipe, is_direct));
         }
         let counters = self.transport.control().counters(self.rank());
@@ -357,8 +355,8 @@ impl CommCore {
         Ok(fold)
     }
 
-    /// Tells whether ranks offer their buffers, where peers can reach them, in a call whose data could come with the arrivals.
-    fn offers_buffers(&self, collective: Collective, bytes: u64) -> bool {
+    /// Tells whether ranks whose buffers peers can reach divide the work of a call whose data could come with the arrivals.
+    fn divides(&self, collective: Collective, bytes: u64) -> bool {
         collective == Collective::AllReduce && bytes as usize >= self.shared_from
     }
 
@@ -382,14 +380,17 @@ impl CommCore {
         collective: Collective,
         checked: &Checked<'a>,
         small: bool,
+        lends: bool,
     ) -> (Offer, Payload<'a>, Payload<'a>) {
         let packed = (Offer { in_place: checked.in_place, ..direct::PACKED }, checked.input, checked.output);
-        if small && !self.offers_buffers(collective, checked.bytes) {
+        // An all-to-all in place writes to what its peers read.
+        let lends = lends && !(checked.in_place && collective == Collective::AlltoAll);
+        if small && !lends && !self.divides(collective, checked.bytes) {
             return packed;
         }
         let [(input, own_input), (output, own_output)] =
             self.registered.reach_both(checked.input, checked.output, checked.in_place);
-        if small && (input.is_none() || output.is_none()) {
+        if small && (input.is_none() || output.is_none() && !lends) {
             return packed;
         }
         let private = input.is_none() && !small && self.offers_privately(collective, checked);

@@ -96,7 +96,7 @@ fn slot_bytes(staging: usize, slots: usize) -> usize {
 
 /// Zeroes a padded call's output beyond the end of the input.
 pub(super) fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
-    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
+    let valid = job.elements_in(rank);
     kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }
 

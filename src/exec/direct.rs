@@ -3,9 +3,11 @@
 //! Every rank writes its input behind (or into) its arrival line; every rank then computes its own output from the
 //! lines it needs. One synchronisation in all, nothing before it and nothing after. It is `one_shot`'s plan written
 //! out by hand, for all collectives alike; the tests hold both against the definition of each collective.
+//!
+//! Inputs that peers can reach need no copy once they are large enough: see [`borrowed`].
 
 use super::small_vec::SmallVec;
-use super::{PeerProgress, PreparedCall, zero_tail};
+use super::{PeerProgress, PreparedCall, borrowed, part, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource, hints};
 use crate::memory::control::arrivals::BEHIND;
@@ -42,12 +44,12 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, single_copy
 /// ones the processor foresees the next lines, and where only some read, the others would wait for nothing.
 const DEMOTED: std::ops::RangeInclusive<usize> = 65..=1 << 10;
 
-/// The outcome of a direct call: complete, or a program has to fetch data that did not come with the arrivals.
+/// The outcome of a direct call: complete, or a program divides the work among ranks that offer their buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectOutcome {
-    /// The output is complete.
+    /// The output is complete. Who has offered its input [waits](super::borrowed::await_readers) for those that read it.
     Done,
-    /// A rank offered its buffers instead of a copy.
+    /// A rank of an all-reduce offered its buffers instead of a copy.
     NeedsProgram,
 }
 
@@ -96,7 +98,7 @@ pub fn enter(
         let written = if mutual && is_block_alone(t, job) { job.count * job.size } else { bytes };
         let leaves = bytes >= hints::LEAST_AROUND && peers.pace.leaves_lines(bytes)
             || !mutual && peers.is_busy_with(bytes, scope.seq);
-        t.prepare_next_arrival(scope.seq, if leaves { 0 } else { written }, mutual);
+        t.prepare_next_arrival(scope.seq, if leaves || !job.offer.payload { 0 } else { written }, mutual);
     }
     Ok(())
 }
@@ -145,9 +147,7 @@ fn pack([payload, lately]: [Payload<'_>; 2], t: &Transport, job: &PreparedCall<'
         }
         pace.written();
     };
-    let divided =
-        matches!(job.collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter);
-    if !divided || block < OWN_BLOCK {
+    if !is_divided(job.collective) || block < OWN_BLOCK {
         return copy(0, bytes);
     }
     let own = (me as usize * block).min(bytes)..((me as usize + 1) * block).min(bytes);
@@ -170,7 +170,7 @@ pub fn run(
 ) -> Result<DirectOutcome> {
     let (me, n) = (t.rank(), t.nranks());
     scope.arrival_is_all = true;
-    let needs_all = job.collective.everybody();
+    let (needs_all, is_root) = (job.collective.everybody(), me == job.root);
     let has_lent = job.offer.payload && t.stays_lent(job.input.bytes()) && may_lend(t, scope, job);
     let block = job.count * job.size;
     // The peers' arrivals are under way: meanwhile the own block can be copied. A call that is polled would copy it again each time.
@@ -180,71 +180,44 @@ pub fn run(
         let at = if job.collective == Collective::AlltoAll { me as usize * block } else { 0 };
         kernels::copy(job.output.part(me as usize * block, block), job.input.part(at, block), false);
     }
-    if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
-        let mut all_packed = job.offer.payload;
-        for r in (0..n).filter(|&r| r != me) {
-            if !needs_all {
-                ask_ahead(t, scope, peers, r, job.input.bytes());
-            }
-            all_packed &= t.meet_payload(r, scope, job.input.bytes(), needs_all)?.payload;
+    let all_packed = match job.collective {
+        Collective::Reduce | Collective::Gather if !is_root => true,
+        Collective::Broadcast | Collective::Scatter if is_root => true,
+        Collective::Broadcast => {
+            ask_ahead(t, scope, peers, job.root, block);
+            t.meet_payload(job.root, scope, block, false)?.payload
         }
-        if !all_packed && needs_all {
-            if has_lent {
-                t.settle_lent(scope)?;
-            }
-            return Ok(DirectOutcome::NeedsProgram);
+        Collective::Scatter => {
+            ask_ahead(t, scope, peers, job.root, n as usize * block);
+            t.meet(job.root, scope)?.payload
         }
+        _ => {
+            let mut all_packed = true;
+            for r in (0..n).filter(|&r| r != me) {
+                if !needs_all {
+                    ask_ahead(t, scope, peers, r, job.input.bytes());
+                }
+                all_packed &= t.meet_payload(r, scope, job.input.bytes(), needs_all)?.payload;
+            }
+            all_packed
+        }
+    };
+    if job.collective == Collective::AllReduce && !(all_packed && job.offer.payload) {
+        if has_lent {
+            t.settle_lent(scope)?;
+        }
+        return Ok(DirectOutcome::NeedsProgram);
     }
     die_point!(16 "arrival_all");
     if has_lent {
         // The output may be the input.
         t.settle_lent(scope)?;
     }
-    let is_left = |r: Rank| r != me || !early;
-    let from = |r: Rank, blocks: u32| -> Payload<'_> {
-        if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks), needs_all) }
-    };
-    // Where this rank's block lies in the input of a rank, or in its payload.
-    let mine_at = |r: Rank| if r != me && is_block_alone(t, job) { 0 } else { me as usize * block };
-    match job.collective {
-        Collective::Barrier => {}
-        Collective::AllReduce => fold(job, n, job.output, job.count, |r| from(r, 1)),
-        Collective::Reduce if me == job.root => fold(job, n, job.output, job.count, |r| from(r, 1)),
-        Collective::ReduceScatter => {
-            let valid = job.limit.saturating_sub(me as usize * job.count).min(job.count);
-            let bytes = valid * job.size;
-            fold(job, n, job.output.part(0, bytes), valid, |r| {
-                from(r, n).part(mine_at(r) * (valid > 0) as usize, bytes)
-            });
-            if job.limit != usize::MAX {
-                zero_tail(me, job);
-            }
-        }
-        Collective::AllGather => gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, 1)),
-        Collective::Gather if me == job.root => gather(job, 0..n, |r| from(r, 1)),
-        Collective::AlltoAll => {
-            // In place, the own block is where it belongs; the others' copies do not depend on our buffer any more.
-            gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, n).part(mine_at(r), block));
-        }
-        Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
-        Collective::Broadcast => {
-            ask_ahead(t, scope, peers, job.root, block);
-            t.meet_payload(job.root, scope, block, false)?;
-            kernels::copy(job.output, t.payload_of(job.root, scope.seq, block, false), false);
-        }
-        Collective::Scatter => {
-            if me != job.root {
-                ask_ahead(t, scope, peers, job.root, n as usize * block);
-                t.meet(job.root, scope)?;
-            }
-            let all = if me == job.root {
-                job.input
-            } else {
-                t.payload_of(job.root, scope.seq, n as usize * block, false)
-            };
-            kernels::copy(job.output, all.part(me as usize * block, block), false);
-        }
-        Collective::Reduce | Collective::Gather => {}
+    match all_packed {
+        true => take(t, job, early, |r| {
+            if r == me { read_of(job.input, t, job) } else { payload_from(r, t, scope, job) }
+        }),
+        false => borrowed::take(t, scope, job, early)?,
     }
     die_point!(17 "direct_done");
     t.flush_far();
@@ -252,6 +225,69 @@ pub fn run(
         peers.have_met(scope.seq);
     }
     Ok(DirectOutcome::Done)
+}
+
+/// Makes the rank's output. `from`: what it reads of the input of a rank; `early`: the own block is in its place.
+#[inline(always)]
+pub(super) fn take<'v>(
+    t: &Transport,
+    job: &PreparedCall<'_>,
+    early: bool,
+    from: impl Fn(Rank) -> Payload<'v>,
+) {
+    let (me, n) = (t.rank(), t.nranks());
+    let others = || (0..n).filter(|&r| r != me || !early);
+    match job.collective {
+        Collective::AllReduce => fold(job, n, job.output, job.count, from),
+        Collective::Reduce if me == job.root => fold(job, n, job.output, job.count, from),
+        Collective::ReduceScatter => {
+            let valid = job.elements_in(me);
+            fold(job, n, job.output.part(0, valid * job.size), valid, from);
+            if job.limit != usize::MAX {
+                zero_tail(me, job);
+            }
+        }
+        Collective::Gather if me == job.root => gather(job, 0..n, from),
+        // In place, the own block is where it belongs; the others' copies do not depend on our buffer any more.
+        Collective::AllGather | Collective::AlltoAll => gather(job, others(), from),
+        Collective::Broadcast | Collective::Scatter => kernels::copy(job.output, from(job.root), false),
+        Collective::Barrier | Collective::Reduce | Collective::Gather => {}
+    }
+}
+
+/// Tells whether each rank reads its own block of an input.
+const fn is_divided(collective: Collective) -> bool {
+    matches!(collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter)
+}
+
+/// Returns the blocks that an input has.
+pub(super) const fn blocks_in(collective: Collective, nranks: u32) -> u32 {
+    if is_divided(collective) { nranks } else { 1 }
+}
+
+/// Returns what a rank reads of a whole input.
+#[inline]
+pub(super) fn read_of<'v>(input: Payload<'v>, t: &Transport, job: &PreparedCall<'_>) -> Payload<'v> {
+    match is_divided(job.collective) {
+        true => part(input, t.rank() as usize * job.count * job.size, job.elements_in(t.rank()) * job.size),
+        false => input,
+    }
+}
+
+/// Returns what this rank reads of the payload of another one's arrival.
+#[inline]
+pub(super) fn payload_from<'v>(
+    r: Rank,
+    t: &'v Transport,
+    scope: &Scope,
+    job: &PreparedCall<'_>,
+) -> Payload<'v> {
+    let bytes = input_bytes(job, blocks_in(job.collective, t.nranks()));
+    let payload = t.payload_of(r, scope.seq, bytes, job.collective.everybody());
+    match is_block_alone(t, job) {
+        true => payload.part(0, job.elements_in(t.rank()) * job.size),
+        false => read_of(payload, t, job),
+    }
 }
 
 /// Asks for the lines of the call after the next of a rank that was found to run ahead, call after call: they are written already.
@@ -263,7 +299,7 @@ fn ask_ahead(t: &Transport, scope: &Scope, peers: &mut PeerProgress, rank: Rank,
 }
 
 /// Returns the bytes of an input of `blocks` blocks; padded inputs may end early.
-fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
+pub(super) fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
     job.limit.min(blocks as usize * job.count) * job.size
 }
 

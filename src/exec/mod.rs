@@ -7,6 +7,7 @@
 //! Where a value lies is decided per call by [`link::route`]: in a slot of the sender, in its input or output (when
 //! those are shared memory), or already in the receiver's output because the sender stored it there.
 
+pub mod borrowed;
 mod combine;
 mod cut;
 pub mod direct;
@@ -52,6 +53,17 @@ pub struct PreparedCall<'a> {
     pub fold: Option<&'a Fold>,
     /// The offer of this rank.
     pub offer: Offer,
+}
+
+impl PreparedCall<'_> {
+    /// Returns how many elements of a block there are: a padded input may end within one.
+    #[inline]
+    fn elements_in(&self, block: u32) -> usize {
+        match self.limit {
+            usize::MAX => self.count,
+            limit => limit.saturating_sub(block as usize * self.count).min(self.count),
+        }
+    }
 }
 
 /// The size from which on results bypass the cache where no rank reads them soon.
@@ -202,12 +214,7 @@ impl<'a> Run<'a, '_> {
     /// Returns the part of the vector that a step handles for a slice.
     fn extent(&self, step: &LinkedStep, slice: u64) -> Extent {
         let job = self.job;
-        // A padded input may end within the block that the chunk belongs to.
-        let in_block = if job.limit == usize::MAX {
-            job.count
-        } else {
-            job.limit.saturating_sub(step.chunk.block as usize * job.count).min(job.count)
-        };
+        let in_block = job.elements_in(step.chunk.block);
         let part_end = ((step.chunk.part as usize + 1) * self.cut.part).min(in_block);
         let start =
             (step.chunk.part as usize * self.cut.part + slice as usize * self.cut.slice).min(part_end);

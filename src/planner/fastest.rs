@@ -11,6 +11,8 @@ const FOLDED_AT_ONCE: usize = 128 << 10;
 const FOLDED_BY_ALL: usize = 20 << 10;
 /// Bytes of all ranks' inputs from which on more than three ranks on cores of their own reduce in a tree.
 const FOLDED_IN_A_TREE: u64 = 64 << 10;
+/// The same for ranks that share cores, of one input, by the square of their number.
+const FOLDED_IN_A_SHARED_TREE: u64 = 4 << 10;
 
 /// Bytes up to which a rank sends its input to each rank of another host, in one exchange. More bytes cross once between two hosts: what
 /// the ranks of a host have combined, or all of them want.
@@ -46,11 +48,14 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
     if view.collective == AllReduce && n == 2 && view.hosts.is_some() {
         return &["one_shot", "two_shot"];
     }
+    let ranks = n as u64;
+    let least_in_a_tree =
+        if own_cores { FOLDED_IN_A_TREE.div_ceil(ranks) } else { FOLDED_IN_A_SHARED_TREE * ranks * ranks };
     match view.collective {
         // The second where the first is forbidden.
         AllReduce if small => &["one_shot", "two_shot"],
         // The root reads n - 1 inputs; divided, each rank stages, folds and passes on: as much work at three ranks, more below.
-        Reduce if own_cores && n > 3 && bytes * n as u64 >= FOLDED_IN_A_TREE => &["tree", "two_shot"],
+        Reduce if n > 3 && bytes >= least_in_a_tree => &["tree", "two_shot"],
         Reduce if !small && n <= 3 => &["one_shot", "two_shot"],
         AllReduce | Reduce if !small => &["two_shot", "one_shot"],
         AlltoAll if !small => &["pairwise", "one_shot"],
@@ -71,7 +76,10 @@ mod tests {
             (Collective::AllReduce, 16, 2 << 10, ["one_shot", "two_shot"]),
             (Collective::Reduce, 3, 64 << 10, ["one_shot", "one_shot"]),
             (Collective::Reduce, 4, 8 << 10, ["one_shot", "one_shot"]),
-            (Collective::Reduce, 4, 64 << 10, ["two_shot", "tree"]),
+            (Collective::Reduce, 4, 60 << 10, ["two_shot", "tree"]),
+            (Collective::Reduce, 4, 64 << 10, ["tree", "tree"]),
+            (Collective::Reduce, 8, 128 << 10, ["two_shot", "tree"]),
+            (Collective::Reduce, 8, 256 << 10, ["tree", "tree"]),
             (Collective::Reduce, 16, 4 << 10, ["one_shot", "tree"]),
         ] {
             let view = RankView::flat(collective, 0, nranks, 0);

@@ -3,6 +3,8 @@
 #[cfg(not(loom))]
 mod ahead;
 #[cfg(not(loom))]
+mod borrowed;
+#[cfg(not(loom))]
 pub mod hosts;
 #[cfg(not(loom))]
 pub use hosts::{everywhere, everywhere_with_children};

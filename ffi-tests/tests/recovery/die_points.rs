@@ -93,6 +93,7 @@ fn scenes(point: &str) -> Vec<Scene> {
         "engine_staged" | "engine_logged" => vec![Scene { what: "signals", ..ON_MACHINE }],
         _ => match point.split('_').next().unwrap_or("") {
             "arrival" => vec![PLAIN, of("all_reduce", 100_000), of("broadcast", 16)],
+            "borrowed" => vec![Scene { heap: true, ..of("alltoall", 4096) }],
             "step" | "progress" => vec![
                 of("all_reduce", 100_000),
                 Scene { heap: true, ..of("all_reduce", 100_000) },

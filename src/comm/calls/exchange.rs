@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!     Entering   the arrival line is free; the payload, if it is small, and the arrival are written
-//!     Direct     all data come with the arrivals
+//!     Direct     all data come with the arrivals, or lie where these say
+//!     Lending    those that read this rank's input where it lies are waited for
 //!     Program    or a program is prepared, when all that it depends on have arrived
 //!     Running    and run, step by step
 //! ```
@@ -15,7 +16,7 @@ use super::repeat::Recipe;
 use super::told;
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
-use crate::exec::{self, PreparedCall, ProgramProgress, direct};
+use crate::exec::{self, PreparedCall, ProgramProgress, borrowed, direct};
 use crate::memory::view::Payload;
 use crate::transport::Scope;
 use crate::transport::arrival::Offer;
@@ -44,6 +45,7 @@ pub(in crate::comm) struct Exchange<'a> {
 enum Stage {
     Entering,
     Direct,
+    Lending,
     Program(usize),
     Running(ProgramProgress),
 }
@@ -58,7 +60,7 @@ impl<'a> Exchange<'a> {
         polls: Polls,
     ) -> Exchange<'a> {
         c.seq += 1;
-        let (offer, input, output) = c.offer(call.collective, &checked, recipe.small);
+        let (offer, input, output) = c.offer(call.collective, &checked, recipe.small, recipe.lends);
         if let Some(news) = c.planner.news() {
             told::decided(c.rank(), &news, &offer);
         }
@@ -98,9 +100,13 @@ impl<'a> Exchange<'a> {
         }
         if let Stage::Direct = stage {
             match direct::run(t, scope, peers, job)? {
+                direct::DirectOutcome::Done if recipe.lends => *stage = Stage::Lending,
                 direct::DirectOutcome::Done => return Ok(()),
                 direct::DirectOutcome::NeedsProgram => *stage = Stage::Program(recipe.shared_algorithm),
             }
+        }
+        if let Stage::Lending = stage {
+            return borrowed::await_readers(t, scope, job);
         }
         if let Stage::Program(algorithm) = *stage {
             t.control().reserve_staging(t.writes_to())?;

@@ -44,6 +44,8 @@ pub(in crate::comm) struct Recipe {
     pub shared_algorithm: usize,
     /// Its data may come with the arrivals.
     pub small: bool,
+    /// In such a call ranks offer their inputs, where peers can reach these, instead of a copy.
+    pub lends: bool,
     /// A pass over all ranks' buffers may take its place: that has the same bits, and nobody has asked for this algorithm to copy.
     pub one_pass: bool,
     /// The reduction, for those that reduce.

@@ -91,7 +91,7 @@ mod tests {
     fn offer(comm: CommHandle, call: &Call) -> Offer {
         crate::comm::registry::enter(comm, |c| {
             let checked = call.check(0, 2)?.expect("something to do");
-            Ok(c.offer(call.collective, &checked, false).0)
+            Ok(c.offer(call.collective, &checked, false, false).0)
         })
         .unwrap()
     }

@@ -3,11 +3,11 @@
 use super::{Case, on_ranks, on_ranks_with, run};
 use crate::types::Collective;
 
-/// Numbers that follow from a seed, the same on both ranks.
-struct Random(u64);
+/// Numbers that follow from a seed, the same on all ranks.
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, most: u64) -> u64 {
+    pub fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

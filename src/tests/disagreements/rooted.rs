@@ -49,11 +49,11 @@ fn pairs(n: u32) -> impl Iterator<Item = (Rank, Rank)> + Clone {
 
 #[test]
 fn every_disagreement_on_the_root_is_told_to_every_rank_by_rooted_calls_alone() {
-    for n in [2, 3, 4, 5, 8] {
+    for (n, heap) in [(2, false), (2, true), (3, false), (3, true), (4, false), (5, false), (8, false)] {
         for collective in ROOTED {
             for algo in algorithms(n, collective) {
                 on_ranks_with(n, &format!("{collective}:{algo}"), |me, comm| {
-                    let mut memory = Memory::new(false);
+                    let mut memory = Memory::new(heap);
                     // Of 8 ranks a fifth of the pairs, in which each rank is either root: a pair takes hundreds of calls.
                     for (i, (a, b)) in pairs(n).step_by(if n < 8 { 1 } else { 5 }).enumerate() {
                         // One rank alone takes itself for the root, or every other one has another root.
