@@ -304,7 +304,7 @@ impl CommCore {
         };
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
         if !checks_order && !self.timing().is_declared() {
-            let is_direct = small && !recipe.lends && !self.divides(call.collective, checked.bytes);
+            let is_direct = small && !self.divides(call.collective, checked.bytes);
             self.repeat = Some(Repeat::of(call, &checked, recipe, is_direct));
         }
         let counters = self.transport.control().counters(self.rank());

@@ -6,6 +6,7 @@
 
 use super::copy::{LINE, copy};
 use crate::memory::view::Payload;
+use crate::sync::prim::{Ordering, fence};
 use std::sync::OnceLock;
 
 /// The smallest copy that goes around the caches on any processor.
@@ -219,9 +220,16 @@ pub fn prefetch(src: Payload<'_>) {
     let _ = src;
 }
 
-/// Asks for the cache lines of what will be overwritten, so that this core owns them by then, and waits for nothing.
+/// Bytes whose lines are claimed at once: more would keep the stores before them from the other cores.
+const CLAIMED_BESIDE_STORES: usize = 1 << 10;
+
+/// Asks for the cache lines of what will be overwritten, so that this core owns them by then, and waits for nothing but its own stores
+/// before.
 #[inline]
 pub fn prefetch_for_write(dst: Payload<'_>) {
+    if dst.bytes() > CLAIMED_BESIDE_STORES {
+        stored();
+    }
     #[cfg(target_arch = "x86_64")]
     for at in (0..dst.bytes()).step_by(LINE) {
         // SAFETY: a hint; a processor without it takes it for a no-op.
@@ -231,6 +239,13 @@ pub fn prefetch_for_write(dst: Payload<'_>) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = dst;
+}
+
+/// Waits until other cores can see what this one has stored.
+#[inline]
+pub fn stored() {
+    // ORDER: no order is needed; the fence drains the core's stores.
+    fence(Ordering::SeqCst);
 }
 
 /// Moves the cache lines of what has been written towards the cache that all cores share, where another core reads them sooner

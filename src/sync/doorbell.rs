@@ -14,7 +14,12 @@
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the poster sees the sleeper or the
 //! sleeper sees the data: no wake is lost. A sleeper also looks up by itself every few milliseconds, because a peer
 //! that was killed rings no bell.
+//!
+//! Posts are many and sleeps are few, so where the system lets the sleeper put a fence into all posters ([`Sleepers::spare_posters`]),
+//! (A) is left out and (B) is that one: a poster has passed it before its store, and sees the sleeper, or after it, and the sleeper
+//! sees the data (docs/decisions/0091).
 
+use super::prim::compiler_fence;
 use super::prim::model::{AtomicU32, Ordering, fence};
 
 /// The doorbell of one rank.
@@ -27,18 +32,55 @@ pub struct Doorbell {
     asleep: AtomicU32,
 }
 
-/// The number of sleeping ranks: the only word that a poster reads.
+/// The number of sleeping ranks, and how they and posters meet: the only word that a poster reads.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Sleepers(AtomicU32);
 
+/// The bit of [`Sleepers`] that says that posters need no fence.
+const SPARED: u32 = 1 << 31;
+
 impl Sleepers {
+    /// Lets posters do without a fence: from now on those that are about to sleep put one into all processes that [admit] it. All that post have to.
+    ///
+    /// [admit]: crate::sys::membarrier::admit
+    pub fn spare_posters(&self) {
+        self.0.fetch_or(SPARED, Ordering::Relaxed);
+    }
+
+    /// Takes that back, for a poster that cannot admit it.
+    pub fn spare_no_poster(&self) {
+        self.0.fetch_and(!SPARED, Ordering::Relaxed);
+    }
+
+    /// Tells whether posters do without a fence.
+    pub fn are_posters_spared(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & SPARED != 0
+    }
+
     /// Calls after the store that others may be waiting for. True if some rank has to be rung.
     #[inline]
     pub fn after_post(&self) -> bool {
+        // ORDER: the processor may still load before it stores, which a sleeper's fence puts right.
+        compiler_fence(Ordering::SeqCst);
+        let word = self.0.load(Ordering::Relaxed);
+        if word & SPARED != 0 {
+            return word != SPARED;
+        }
         // ORDER: fence (A) of the module's drawing; partner: `Doorbell::prepare`.
         fence(Ordering::SeqCst);
-        self.0.load(Ordering::Relaxed) != 0
+        self.0.load(Ordering::Relaxed) & !SPARED != 0
+    }
+
+    /// Calls before a sleeper looks once more.
+    fn fence(&self) {
+        // ORDER: fence (B) of the module's drawing; partner: `Sleepers::after_post`.
+        fence(Ordering::SeqCst);
+        #[cfg(not(loom))]
+        if self.are_posters_spared() && !crate::sys::membarrier::fence_others() {
+            // Forbidden since. Who has posted without a fence so far is seen by the next look of those that sleep.
+            self.spare_no_poster();
+        }
     }
 }
 
@@ -48,8 +90,7 @@ impl Doorbell {
         sleepers.0.fetch_add(1, Ordering::Relaxed);
         self.asleep.fetch_add(1, Ordering::Relaxed);
         let ticket = self.rings.load(Ordering::Relaxed);
-        // ORDER: fence (B) of the module's drawing; partner: `Sleepers::after_post`.
-        fence(Ordering::SeqCst);
+        sleepers.fence();
         ticket
     }
 
@@ -114,5 +155,70 @@ mod model {
             assert!(!would_sleep || (rung && woken), "a sleeper that nobody rings");
             doorbell.finish(sleepers);
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::{cpu, membarrier};
+    use std::sync::atomic::AtomicBool;
+
+    /// A post and a look before sleep, at the same time, again and again. Returns how often neither saw the other.
+    fn lost_wakes(sleepers: &Sleepers, rounds: u32) -> usize {
+        let (doorbell, data) = (Doorbell::default(), AtomicU32::new(0));
+        let (begun, posted) = (AtomicU32::new(0), AtomicU32::new(0));
+        let rung = AtomicBool::new(false);
+        let until = |word: &AtomicU32, round| {
+            // BOUND: the other thread comes to that round.
+            while word.load(Ordering::Acquire) != round {
+                cpu::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    until(&begun, round);
+                    data.store(round, Ordering::Release);
+                    rung.store(sleepers.after_post(), Ordering::Relaxed);
+                    posted.store(round, Ordering::Release);
+                }
+            });
+            let is_lost = |&round: &u32| {
+                begun.store(round, Ordering::Release);
+                // Now a little earlier than the post, now a little later.
+                (0..round % 64).for_each(|_| std::hint::spin_loop());
+                doorbell.prepare(sleepers);
+                let sees = data.load(Ordering::Acquire) == round;
+                until(&posted, round);
+                doorbell.finish(sleepers);
+                !sees && !rung.load(Ordering::Relaxed)
+            };
+            (1..=rounds).filter(is_lost).count()
+        })
+    }
+
+    #[test]
+    fn no_wake_is_lost_where_posters_have_no_fence() {
+        let sleepers = Sleepers::default();
+        if membarrier::admit() {
+            sleepers.spare_posters();
+        }
+        assert_eq!(lost_wakes(&sleepers, 100_000), 0);
+    }
+
+    #[test]
+    fn a_poster_has_a_fence_again_when_one_of_them_cannot_do_without() {
+        let sleepers = Sleepers::default();
+        assert!(!sleepers.are_posters_spared() && !sleepers.after_post());
+        sleepers.spare_posters();
+        assert!(sleepers.are_posters_spared() && !sleepers.after_post(), "nobody sleeps");
+        let doorbell = Doorbell::default();
+        doorbell.prepare(&sleepers);
+        assert!(sleepers.after_post());
+        sleepers.spare_no_poster();
+        assert!(!sleepers.are_posters_spared() && sleepers.after_post());
+        doorbell.finish(&sleepers);
+        assert!(!sleepers.after_post());
     }
 }

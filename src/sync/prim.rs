@@ -1,9 +1,9 @@
 //! The one import of atomics, so that loom can take their place (`RUSTFLAGS="--cfg loom"`).
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 #[cfg(loom)]
-pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
 /// What the model checker can see: the protocols in this folder are written over it.
 #[cfg(not(loom))]

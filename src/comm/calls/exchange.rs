@@ -210,6 +210,9 @@ impl CommCore {
         if ended.is_ok() {
             let job = repeat.job(collective, input, output, in_place);
             ended = match direct::run(transport, scope, peers, &job) {
+                Ok(direct::DirectOutcome::Done) if repeat.recipe.lends => {
+                    borrowed::await_readers(transport, scope, &job)
+                }
                 Ok(direct::DirectOutcome::Done) => Ok(()),
                 Ok(direct::DirectOutcome::NeedsProgram) => {
                     let stage = Stage::Program(repeat.recipe.shared_algorithm);

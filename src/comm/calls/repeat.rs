@@ -56,7 +56,7 @@ pub(in crate::comm) struct Recipe {
 pub(in crate::comm) struct Repeat {
     pattern: Pattern,
     pub recipe: Recipe,
-    /// Its data come with the arrivals, and no rank has to offer its buffers instead.
+    /// Its data come with the arrivals, and ranks that offer their buffers instead do not divide the work.
     pub is_direct: bool,
     /// Bytes of an element.
     pub size: usize,
@@ -147,7 +147,7 @@ impl CommCore {
     pub(in crate::comm) fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
         let ([input, output], in_place) = self.like_the_last(call)?;
         let known = self.repeat.as_ref()?;
-        let ended = match known.is_direct {
+        let ended = match self.sends_a_copy(known, input) {
             true => match self.exchange_directly(call.collective, [input, output], in_place, None)? {
                 Directly::Over(ended) => ended,
                 Directly::Left(mut exchange) => exchange.go_on(self),
@@ -167,6 +167,12 @@ impl CommCore {
         if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
+    /// Tells whether such a call's input goes with this rank's arrival, wherever its peers' are.
+    #[inline(always)]
+    fn sends_a_copy(&self, known: &Repeat, input: Payload<'_>) -> bool {
+        known.is_direct && !(known.recipe.lends && self.registered.may_reach(input))
+    }
+
     /// Enters a collective like the last one, of no more than `most` bytes, as a call that is polled. `None`: it is another, or needs a
     /// program where `programs` is not set.
     pub(in crate::comm) fn enter_polled<'a>(
@@ -180,7 +186,7 @@ impl CommCore {
         if known.bytes > most || !(known.recipe.small || programs) {
             return None;
         }
-        Some(match known.is_direct {
+        Some(match self.sends_a_copy(known, input) {
             true => {
                 Begun::Entered(self.enter_directly(call.collective, [input, output], in_place, Some(0))?)
             }

@@ -90,6 +90,12 @@ impl Registrations {
         parts
     }
 
+    /// Tells whether peers may find a buffer: [`reach`](Registrations::reach) says whether they do.
+    #[inline]
+    pub(in crate::comm) fn may_reach(&self, view: Payload<'_>) -> bool {
+        !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+    }
+
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
     /// find the buffer's present bytes there.
     #[inline]
@@ -97,7 +103,7 @@ impl Registrations {
         if view.is_empty() {
             return (None, view);
         }
-        let inside = heap::mine().ok().and_then(|h| h.offset_of(view.addr() as usize, view.bytes()));
+        let inside = place_in_heap(view);
         if inside.is_some() || self.buffers.is_empty() {
             return (inside.map(|offset| offset as u64), view);
         }
@@ -170,6 +176,12 @@ impl Registrations {
             DeferredFree::of_twin(released.twin, transport.clone()).keep();
         }
     }
+}
+
+/// Returns where a buffer lies in this process's heap, if it does.
+#[inline]
+fn place_in_heap(view: Payload<'_>) -> Option<usize> {
+    heap::mine().ok()?.offset_of(view.addr() as usize, view.bytes())
 }
 
 /// Copies a buffer's edges to its twin.

@@ -278,6 +278,7 @@ impl<'a> PairTransfer<'a> {
                 && DEMOTED.contains(&bytes)
                 && hints::limits().demotes
             {
+                hints::stored();
                 hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
             }
             self.slots += 1;
