@@ -161,6 +161,7 @@ mod model {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::prim::pause;
     use crate::sys::{cpu, membarrier};
     use std::sync::atomic::AtomicBool;
 
@@ -170,24 +171,29 @@ mod tests {
         let (begun, posted) = (AtomicU32::new(0), AtomicU32::new(0));
         let rung = AtomicBool::new(false);
         let until = |word: &AtomicU32, round| {
+            let mut looks = 0u32;
             // BOUND: the other thread comes to that round.
             while word.load(Ordering::Acquire) != round {
-                cpu::yield_now();
+                looks += 1;
+                if looks.is_multiple_of(1000) { cpu::yield_now() } else { pause() }
             }
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 1..=rounds {
                     until(&begun, round);
+                    // Its line is at hand, and that of the data is not: a load that comes after the store may be early.
+                    let _ = sleepers.are_posters_spared();
                     data.store(round, Ordering::Release);
                     rung.store(sleepers.after_post(), Ordering::Relaxed);
                     posted.store(round, Ordering::Release);
                 }
             });
             let is_lost = |&round: &u32| {
+                let _ = data.load(Ordering::Acquire);
                 begun.store(round, Ordering::Release);
                 // Now a little earlier than the post, now a little later.
-                (0..round % 64).for_each(|_| std::hint::spin_loop());
+                (0..round % 32).for_each(|_| pause());
                 doorbell.prepare(sleepers);
                 let sees = data.load(Ordering::Acquire) == round;
                 until(&posted, round);

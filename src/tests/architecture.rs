@@ -76,7 +76,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("bootstrap", &["sys"]),
     ("handle", &["sync::prim"]),
     ("memory", &["sync", "sys"]),
-    ("kernels", &["memory::view", "sync::parallel_for"]),
+    ("kernels", &["memory::view", "sync::parallel_for", "sync::prim"]),
     ("sync", &["sys"]),
     ("sys", &["sync::prim"]),
     ("die_points", &["sys::process"]),
