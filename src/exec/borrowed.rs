@@ -33,10 +33,8 @@ pub fn lends(collective: Collective, nranks: u32, block_bytes: usize, own_cores:
         _ if collective.everybody() => LENT_TO_ALL,
         _ => LENT_TO_SOME,
     };
-    let for_others = match direct::blocks_in(collective, nranks) as usize {
-        1 => 1,
-        blocks => blocks - 1,
-    };
+    // A rank reads its own block itself.
+    let for_others = (collective.blocks_in(0, nranks, 0) - 1).max(1) as usize;
     for_others * block_bytes >= least
 }
 
@@ -70,8 +68,8 @@ fn input_from<'v>(
     let offer = t.meet(r, scope)?;
     match offer.input.filter(|_| !offer.payload) {
         Some(at) => {
-            let bytes = direct::input_bytes(job, direct::blocks_in(job.collective, t.nranks()));
-            Ok(direct::read_of(t.heap(r, at, bytes)?, t, job))
+            let input = t.heap(r, at, direct::input_bytes(job, t.nranks()))?;
+            Ok(direct::read_of(input, t, job))
         }
         None => Ok(direct::payload_from(r, t, scope, job)),
     }

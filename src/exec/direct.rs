@@ -260,11 +260,6 @@ const fn is_divided(collective: Collective) -> bool {
     matches!(collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter)
 }
 
-/// Returns the blocks that an input has.
-pub(super) const fn blocks_in(collective: Collective, nranks: u32) -> u32 {
-    if is_divided(collective) { nranks } else { 1 }
-}
-
 /// Returns what a rank reads of a whole input.
 #[inline]
 pub(super) fn read_of<'v>(input: Payload<'v>, t: &Transport, job: &PreparedCall<'_>) -> Payload<'v> {
@@ -282,8 +277,7 @@ pub(super) fn payload_from<'v>(
     scope: &Scope,
     job: &PreparedCall<'_>,
 ) -> Payload<'v> {
-    let bytes = input_bytes(job, blocks_in(job.collective, t.nranks()));
-    let payload = t.payload_of(r, scope.seq, bytes, job.collective.everybody());
+    let payload = t.payload_of(r, scope.seq, input_bytes(job, t.nranks()), job.collective.everybody());
     match is_block_alone(t, job) {
         true => payload.part(0, job.elements_in(t.rank()) * job.size),
         false => read_of(payload, t, job),
@@ -298,8 +292,9 @@ fn ask_ahead(t: &Transport, scope: &Scope, peers: &mut PeerProgress, rank: Rank,
     }
 }
 
-/// Returns the bytes of an input of `blocks` blocks; padded inputs may end early.
-pub(super) fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
+/// Returns the bytes of the input of a rank that has one; padded inputs may end early.
+pub(super) fn input_bytes(job: &PreparedCall<'_>, nranks: u32) -> usize {
+    let blocks = job.collective.blocks_in(job.root, nranks, job.root);
     job.limit.min(blocks as usize * job.count) * job.size
 }
 
