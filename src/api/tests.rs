@@ -116,7 +116,7 @@ fn an_aborted_communicator_says_that_this_rank_has_aborted_it() {
 #[test]
 fn a_wait_of_the_only_rank_speaks_of_no_others() {
     let id = UniqueId::new().unwrap();
-    let alone = Communicator::builder().timeout(Duration::from_millis(1)).join(&id, 0, 1).unwrap();
+    let alone = Communicator::builder().timeout(Duration::from_millis(300)).join(&id, 0, 1).unwrap();
     let heap = alone.symmetric_heap().unwrap();
     let flag = heap.vec::<u64>(1).unwrap();
     let said = flag.wait_until(0, Comparison::Ge, 1).unwrap_err();
