@@ -105,8 +105,9 @@ impl Transport {
             .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
             .or_else(|| ranks.clone().find(|r| state(r) >= FAILED));
         let Some(guilty) = guilty else { return Ok(()) };
-        // A rank that fails because of an abort has seen it, so this rank sees it now, too.
+        // A rank that fails or leaves because of an abort or an alarm has seen it, so this rank sees it now, too.
         self.check_abort()?;
+        self.check_alarm()?;
         Err(self.gone(guilty))
     }
 

@@ -335,6 +335,23 @@ mod tests {
     }
 
     #[test]
+    fn what_has_made_a_peer_leave_is_told_and_not_that_it_has_left() {
+        let ranks = comm::init_all(2).unwrap();
+        let [first, second] = ranks[..] else { unreachable!() };
+        let left = AtomicBool::new(false);
+        // The peer hears of it, and leaves, between rank 0's look for alarms and its look at its peers.
+        comm::registry::shared(first).unwrap().transport.set_alarm(Box::new(move || {
+            if left.swap(true, Ordering::Relaxed) {
+                return Err(Error::usage("what all are told"));
+            }
+            std::thread::spawn(move || comm::destroy(second)).join().unwrap()
+        }));
+        let error = comm::transfer_now(first, &half(false, &mut [0], 1)).unwrap_err();
+        assert_eq!(error.message, "what all are told");
+        comm::abort(first).unwrap();
+    }
+
+    #[test]
     fn a_rank_that_gave_up_ends_all_transfers_of_a_batch_at_once() {
         const BYTES: usize = 64 << 10;
         fn block(send: bool, buffer: Address<'_>, peer: i32) -> Transfer<'_> {
