@@ -13,7 +13,7 @@ use super::small_vec::SmallVec;
 use super::{PreparedCall, direct};
 use crate::error::Result;
 use crate::memory::view::Payload;
-use crate::transport::{Scope, Transport, counter_base};
+use crate::transport::{Scope, Transport, counter_end};
 use crate::types::{Collective, Rank};
 
 /// Bytes of an input that some ranks read, from which on it is not copied.
@@ -48,7 +48,7 @@ pub(super) fn take(t: &Transport, scope: &mut Scope, job: &PreparedCall<'_>, ear
     direct::take(t, job, early, |r| inputs.as_slice()[r as usize]);
     t.check_borrowed_in(scope.seq)?;
     die_point!(18 "borrowed_read");
-    t.publish(is_over(scope));
+    t.publish(counter_end(scope.seq));
     Ok(())
 }
 
@@ -84,20 +84,15 @@ fn is_read_by(reader: Rank, rank: Rank, job: &PreparedCall<'_>) -> bool {
     }
 }
 
-/// The program counter of a rank that is done with the call.
-fn is_over(scope: &Scope) -> u64 {
-    counter_base(scope.seq + 1) - 1
-}
-
 /// Waits for all that read this rank's input, if it was lent, and tells that its part of the call is over.
 pub fn await_readers(t: &Transport, scope: &mut Scope, job: &PreparedCall<'_>) -> Result<()> {
     if !job.offer.payload {
         die_point!(19 "borrowed_wait");
         scope.arrival_is_all = false;
         for r in (0..t.nranks()).filter(|&r| r != t.rank() && is_read_by(r, t.rank(), job)) {
-            t.await_counter(r, is_over(scope), scope)?;
+            t.await_counter(r, counter_end(scope.seq), scope)?;
         }
     }
-    t.publish_quietly(is_over(scope));
+    t.publish_quietly(counter_end(scope.seq));
     Ok(())
 }

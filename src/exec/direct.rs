@@ -113,7 +113,7 @@ fn may_lend(t: &Transport, scope: &Scope, job: &PreparedCall<'_>) -> bool {
 fn read_by(rank: Rank, job: &PreparedCall<'_>) -> Range<usize> {
     let (block, bytes) = (job.count * job.size, job.input.bytes());
     match job.collective {
-        Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter => {
+        divided if is_divided(divided) => {
             let begin = (rank as usize * block).min(bytes);
             begin..(begin + block).min(bytes)
         }

@@ -26,7 +26,7 @@ use crate::memory::view::Payload;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route, Swap};
 use crate::transport::arrival::Offer;
 use crate::transport::rotation::Places;
-use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
+use crate::transport::{STEP_BITS, Scope, Transport, counter_end};
 use crate::types::{Collective, Rank};
 use combine::PrivateOperand;
 use cut::{Cut, zero_tail};
@@ -134,7 +134,7 @@ pub fn run<'a>(
         t.check_borrowed_in(seq)?;
     }
     let all_met = run.done.all_checked;
-    t.publish_quietly(counter_base(seq + 1) - 1);
+    t.publish_quietly(counter_end(seq));
     t.flush_far();
     if lends {
         t.settle_lent(run.scope)?;

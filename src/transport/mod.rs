@@ -120,6 +120,12 @@ pub fn counter_base(seq: u64) -> u64 {
     seq << STEP_BITS
 }
 
+/// The program counter of a rank whose part of call `seq` is over.
+#[inline]
+pub fn counter_end(seq: u64) -> u64 {
+    counter_base(seq + 1) - 1
+}
+
 impl Transport {
     /// Over a control segment whose life lines are filled, and the heaps of all ranks.
     pub fn new(

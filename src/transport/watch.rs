@@ -2,7 +2,7 @@
 
 use super::arrival::{AGREED, Fingerprint};
 use super::link::Ending;
-use super::{JOINING, Scope, Transport, counter_base};
+use super::{JOINING, Scope, Transport, counter_end};
 use crate::error::{Error, Result};
 use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
 use crate::sync::prim::{Ordering, fence};
@@ -257,7 +257,7 @@ impl Transport {
             return self.has_arrived(r, scope.seq) && !self.has_withdrawn(r, scope.seq);
         }
         let counter = self.lines(r).progress(r).counter.load(Ordering::Acquire);
-        counter >= counter_base(scope.seq + 1) - 1
+        counter >= counter_end(scope.seq)
     }
 
     /// Returns the error for a deadline that has passed: which rank is late, and what it is doing.
