@@ -100,10 +100,23 @@ impl Transport {
             return Ok(());
         }
         let state = |r: &Rank| self.lines(*r).life(*r).state.load(Ordering::Acquire);
-        let guilty = self
-            .first_dead()
-            .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
-            .or_else(|| ranks.clone().find(|r| state(r) >= FAILED));
+        let left = || ranks.clone().find(|r| state(r) == LEFT);
+        let failed = || ranks.clone().find(|r| state(r) >= FAILED);
+        self.blame(self.first_dead().or_else(left).or_else(failed))
+    }
+
+    /// Has one of these ranks died or given up? One that has left may have done its part before.
+    ///
+    /// A filter by [`has_left`](Self::has_left) in front of [`check_ranks`](Self::check_ranks) would accuse a rank that leaves in between.
+    pub fn check_not_lost(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+        let gave_up = |r: &Rank| self.lines(*r).life(*r).state.load(Ordering::Acquire) >= FAILED;
+        if !ranks.clone().any(|r| self.died_unprepared(r) || gave_up(&r)) {
+            return Ok(());
+        }
+        self.blame(self.first_dead().or_else(|| ranks.clone().find(gave_up)))
+    }
+
+    fn blame(&self, guilty: Option<Rank>) -> Result<()> {
         let Some(guilty) = guilty else { return Ok(()) };
         // A rank that fails or leaves because of an abort or an alarm has seen it, so this rank sees it now, too.
         self.check_abort()?;
@@ -117,6 +130,12 @@ impl Transport {
         self.check_ranks(ranks)
     }
 
+    /// [`check_not_lost`](Self::check_not_lost) during a wait.
+    pub fn watch_not_lost(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+        self.look_at_proc(ranks.clone());
+        self.check_not_lost(ranks)
+    }
+
     /// Tells whether any rank can still store what a wait is for. None can if a rank died or gave up, nor if all
     /// others have left. A rank that has left after its part was done does no harm.
     pub fn check_hope(&self) -> Result<()> {
@@ -124,10 +143,7 @@ impl Transport {
         self.check_alarm()?;
         let others = || (0..self.nranks).filter(|&r| r != self.rank);
         let state = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire);
-        let lost = |r: Rank| self.died_unprepared(r) || state(r) >= FAILED;
-        if others().any(lost) {
-            return self.check_ranks(others().filter(|&r| state(r) != LEFT));
-        }
+        self.check_not_lost(others())?;
         if self.nranks > 1 && others().all(|r| state(r) == LEFT) {
             return Err(Error::remote(
                 "every other rank has destroyed the communicator; nobody is left who could store what is waited for",
@@ -136,15 +152,26 @@ impl Transport {
         Ok(())
     }
 
-    /// Tells whether these ranks' processes are alive and members still, whatever became of the communicator's calls.
-    pub fn check_present(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+    /// Tells whether these ranks' processes are alive and members still, whatever became of the communicator's calls. `may_part`: tells
+    /// of a rank that has left whether it was free to do so.
+    pub fn check_present(
+        &self,
+        ranks: impl Iterator<Item = Rank> + Clone,
+        may_part: impl Fn(Rank) -> bool,
+    ) -> Result<()> {
         self.look_at_proc(ranks.clone());
         for rank in ranks {
             let (life, pid, on) = (self.lines(rank).life(rank), self.pid(rank), self.on_host(rank));
-            if life.node.died() || self.seen_dead(rank) {
+            let died = life.node.died() || self.seen_dead(rank);
+            // In this order: a rank leaves before its process ends, and is free to before it leaves.
+            let has_left = self.has_left(rank);
+            if has_left && may_part(rank) {
+                continue;
+            }
+            if died {
                 return Err(Error::remote(format!("rank {rank} (pid {pid}{on}) died; exclude it, too")));
             }
-            if self.has_left(rank) {
+            if has_left {
                 return Err(Error::remote(format!(
                     "rank {rank} (pid {pid}{on}) has destroyed the communicator; exclude it, too"
                 )));
@@ -319,6 +346,29 @@ pub fn seconds(ns: u64) -> String {
 mod tests {
     use super::*;
     use crate::transport::in_process::{Delivery, transports};
+
+    #[test]
+    fn a_rank_that_leaves_while_it_is_looked_at_has_left() {
+        let (ranks, _) = transports(&[0; 3], Delivery::InOrder, 60_000);
+        let others = || [1, 2].into_iter();
+        let leaving = || others().inspect(|&rank| ranks[rank as usize].leave());
+        ranks[0].check_present(leaving(), |_| true).unwrap();
+        ranks[0].watch_not_lost(others()).unwrap();
+        let told = ranks[0].check_present(others(), |rank| rank != 2).unwrap_err();
+        assert!(told.message.starts_with("rank 2 (pid") && told.message.contains("destroyed"), "{told}");
+        assert!(ranks[0].check_ranks(others()).is_err());
+    }
+
+    #[test]
+    fn ranks_that_give_up_or_die_are_lost() {
+        let (ranks, _) = transports(&[0; 4], Delivery::InOrder, 60_000);
+        let told = || ranks[0].check_not_lost([1, 2, 3].into_iter()).unwrap_err().message.clone();
+        ranks[1].leave();
+        ranks[2].fail(7);
+        assert!(told().starts_with("rank 2 (pid") && told().contains("its call #7"), "{}", told());
+        ranks[0].lines(3).life(3).node.mark_dead();
+        assert!(told().starts_with("rank 3 (pid") && told().contains("died"), "{}", told());
+    }
 
     #[test]
     fn a_death_that_another_communicator_of_the_file_noticed_is_named_before_the_abort_that_followed() {

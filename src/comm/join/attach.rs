@@ -32,9 +32,7 @@ pub(super) fn attach(
         all_there,
         || {
             // A rank that has left saw all the others first; what they told may still be on its way from another host.
-            let well = watch()
-                .and_then(|()| t.check_far())
-                .and_then(|()| t.watch_ranks(others().filter(|&r| !t.has_left(r))));
+            let well = watch().and_then(|()| t.check_far()).and_then(|()| t.watch_not_lost(others()));
             // A rank that has seen all the others may leave at once.
             if all_there() {
                 return Ok(());

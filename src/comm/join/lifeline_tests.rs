@@ -83,15 +83,15 @@ fn a_rank_that_has_left_is_missed_if_its_link_has_lost_that_and_only_then() {
             lifeline.tell_joined();
             lifeline.farewell_ms.store(100, Ordering::Relaxed);
             for _ in 0..20_000 {
-                if all[0].check_present(1..2).is_err() {
+                if all[0].check_present(1..2, |_| false).is_err() {
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let told = all[0].check_present(1..2).unwrap_err();
+            let told = all[0].check_present(1..2, |_| false).unwrap_err();
             assert!(told.message.contains("rank 1 (pid") && told.message.contains("died"), "{told}");
             std::thread::sleep(LOOK * 2);
-            let told = all[0].check_present(2..3).unwrap_err();
+            let told = all[0].check_present(2..3, |_| false).unwrap_err();
             assert!(told.message.contains("rank 2 (pid") && told.message.contains("destroyed"), "{told}");
         });
         scope.spawn(move || {

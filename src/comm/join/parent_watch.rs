@@ -55,7 +55,7 @@ impl<'a> ParentWatch<'a> {
         match parent.is_aborted() {
             // Members that have joined may have failed in later calls because of it.
             true => parent.died().map_or(Ok(()), Err)?,
-            false => parent.check_ranks(self.others().filter(|&rank| !parent.has_left(rank)))?,
+            false => parent.check_not_lost(self.others())?,
         }
         let noticed = self.noticed.get().unwrap_or_else(Instant::now);
         self.noticed.set(Some(noticed));

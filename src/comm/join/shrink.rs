@@ -224,9 +224,8 @@ impl Attempt<'_> {
         let me = self.t.rank();
         check_clock(self.timing)?;
         // A member that has made it may leave this one, before the words of others have come from their hosts.
-        let has_parted = |&member: &Rank| self.t.has_left(member) && self.has_made(member);
-        let present = self.members.iter().copied().filter(|member| *member != me && !has_parted(member));
-        self.t.check_present(present)?;
+        let others = self.members.iter().copied().filter(|&member| member != me);
+        self.t.check_present(others, |member| self.has_made(member))?;
         for (number, &member) in self.members.iter().enumerate().filter(|&(_, &member)| member != me) {
             // It may be at another communicator by now. If it failed meanwhile, its life line in this one says so.
             if !self.t.is_far(member) && self.have_near_attached() {
