@@ -3,7 +3,7 @@
 use super::STEP_BITS;
 use super::arrival::{Offer, store_arrival};
 use super::far::FarRanks;
-use super::link::{Body, Frame, News, OwnedBody};
+use super::link::{self, Body, Frame, News, OwnedBody};
 use super::ofi_link::LARGEST_ADDRESS;
 use super::pair::far::message_frame;
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ pub struct FarInbox {
     next: u64,
     /// Frames that came before it.
     early: BTreeMap<u64, OwnedBody>,
+    /// The peer has withdrawn bytes, which its counters would show from then on.
+    has_withdrawn: bool,
 }
 
 impl FarRanks {
@@ -75,15 +77,26 @@ impl FarRanks {
             }
         }
         // A frame that is refused does not hold up those behind it, which may be the sender's last words.
-        inbox.next += 1;
-        let mut ended = self.apply(from, body);
+        let mut ended = self.take_next(inbox, from, body);
         // BOUND: the frames that have come.
         while let Some(mut held) = inbox.early.remove(&inbox.next) {
-            inbox.next += 1;
-            let applied = self.apply(from, held.body());
-            ended = ended.and(applied);
+            let taken = self.take_next(inbox, from, held.body());
+            ended = ended.and(taken);
         }
         ended
+    }
+
+    /// The next frame of a peer takes effect, if it may.
+    #[inline]
+    fn take_next(&self, inbox: &mut FarInbox, from: Rank, body: Body<'_>) -> Result<()> {
+        inbox.next += 1;
+        if let Body::Data { counter, .. } | Body::Counter(counter) = body {
+            inbox.has_withdrawn |= counter == link::WITHDRAWN;
+            if inbox.has_withdrawn {
+                return Ok(());
+            }
+        }
+        self.apply(from, body)
     }
 
     /// Tells whether this rank is in a later call than `seq`. Then the bytes of `seq` came too late to be needed, and later ones may have been

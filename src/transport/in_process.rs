@@ -3,7 +3,7 @@
 use super::Transport;
 use super::arrival::WITHDRAWN;
 use super::far::Far;
-use super::link::{Body, Frame, Incoming, Link, OwnedBody};
+use super::link::{self, Body, Frame, Incoming, Link, OwnedBody};
 use crate::error::Result;
 use crate::kernels;
 use crate::memory::control::lines::Lines;
@@ -65,7 +65,7 @@ fn withdrawn_from(body: Body<'_>) -> Body<'static> {
             let args = args | WITHDRAWN;
             Body::Arrival { seq, args, count, trail, payload: Payload::EMPTY, part: None, may_wait: false }
         }
-        _ => Body::Counter(0),
+        _ => Body::Counter(link::WITHDRAWN),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! What a rank sends to far ranks otherwise lies in its control segment, where it may stay after the call. A call that waits within itself may
 //! lend its buffers instead, where the link takes such bytes. Before it changes what it has lent, and before it returns, it waits until all of it
-//! is sent. A call that fails gives the link a moment for that, and then has it withdraw the frames that make the bytes visible.
+//! is sent. A call that fails gives the link a moment for that, and then has it withdraw the frames that make the bytes visible. Behind such a
+//! frame the sender's counters show the receiver nothing more, so a call that needs the bytes fails there, too.
 
 use super::arrival::{Offer, store_arrival};
 use super::far::FarRanks;
@@ -123,7 +124,9 @@ impl Transport {
 mod tests {
     use super::*;
     use crate::kernels;
+    use crate::sync::prim::Ordering;
     use crate::transport::in_process::{Delivery, transports};
+    use crate::transport::{STEP_BITS, counter_end};
     use crate::types::{Collective, DataType, RedOp};
 
     fn call(seq: u64, count: u64) -> Scope {
@@ -172,6 +175,34 @@ mod tests {
             let mut come = [0u64; 2000];
             kernels::copy(Payload::from(&mut come[..]), ranks[1].payload_of(0, 1, 16_000, false), false);
             assert!(come.iter().all(|&word| word == 7), "{seed}");
+        }
+    }
+
+    #[test]
+    fn no_counter_shows_bytes_that_were_withdrawn() {
+        let mut words = [7u64; 100];
+        let bytes = Payload::from(&mut words[..]);
+        let call = call(1, 800);
+        let [first, second] = [1, 2].map(|step| (1 << STEP_BITS) + step);
+        for seed in 0..20 {
+            let (ranks, _network) = transports(&[0, 1], Delivery::Lent(seed), 10_000);
+            let shown = || ranks[1].lines(0).progress(0).counter.load(Ordering::Acquire);
+            ranks[0].send_counter(1, first);
+            while shown() < first {
+                ranks[1].poll_far();
+            }
+            ranks[0].send_lent(1, 0, bytes, second);
+            ranks[0].give_back_lent(&call, false);
+            ranks[0].send_counter(1, counter_end(1));
+            ranks[0].fail(1);
+            // The last words are behind the counter.
+            while !ranks[1].has_given_up(0..1) {
+                ranks[1].poll_far();
+            }
+            assert_eq!(shown(), first, "{seed}");
+            let mut call = call.clone();
+            let told = ranks[1].await_counter(0, second, &mut call).unwrap_err();
+            assert!(told.message.contains("gave up after an error in its call #1"), "{told}");
         }
     }
 

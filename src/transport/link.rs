@@ -90,6 +90,10 @@ pub struct Frame<'a> {
     pub body: Body<'a>,
 }
 
+/// The counter of a [`Body::Counter`] in the place of bytes that its sender has withdrawn. No counter of the sender that comes behind it counts:
+/// it would show the receiver what was in the bytes' place before.
+pub const WITHDRAWN: u64 = 0;
+
 /// What of a rank's lines changes.
 #[derive(Clone, Copy)]
 pub enum Body<'a> {

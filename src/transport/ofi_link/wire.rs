@@ -15,7 +15,7 @@ use crate::memory::word::{AtomicOp, Change};
 use crate::sys::ofi::RemoteMemory;
 use crate::transport::arrival;
 use crate::transport::link::{
-    Body, Ending, FarAccess, LifeLine, News, RestOfMessage, TakenLine, WantedMessage,
+    self, Body, Ending, FarAccess, LifeLine, News, RestOfMessage, TakenLine, WantedMessage,
 };
 
 /// Words of the largest frame without its bytes.
@@ -176,8 +176,7 @@ fn own_words(kind: u64) -> Option<usize> {
     })
 }
 
-/// Makes the last of some frames, whose bytes lie elsewhere, one that shows none: a counter that changes nothing, or an arrival that is
-/// withdrawn.
+/// Makes the last of some frames, whose bytes lie elsewhere, one that shows none: a counter or an arrival that tells of it.
 pub fn withdraw(mut frames: &mut [u64]) {
     // BOUND: the words.
     while let [first, _, own @ ..] = frames {
@@ -185,7 +184,7 @@ pub fn withdraw(mut frames: &mut [u64]) {
         let words = words + ((*first >> 32) as usize).div_ceil(8);
         if words >= own.len() {
             match (*first, own) {
-                (COUNTER, [counter]) => *counter = 0,
+                (COUNTER, [counter]) => *counter = link::WITHDRAWN,
                 (ARRIVAL, _) => *first = WITHDRAWN,
                 _ => {}
             }
