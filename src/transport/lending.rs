@@ -200,7 +200,7 @@ mod tests {
                 ranks[1].poll_far();
             }
             assert_eq!(shown(), first, "{seed}");
-            let mut call = call.clone();
+            let mut call = call;
             let told = ranks[1].await_counter(0, second, &mut call).unwrap_err();
             assert!(told.message.contains("gave up after an error in its call #1"), "{told}");
         }
