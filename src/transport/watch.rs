@@ -76,6 +76,10 @@ impl Transport {
         }
         let verb = ending.verb();
         let mine = by == self.rank;
+        // Whoever ended it may have heard before what all are told.
+        if !mine && let Err(told) = self.check_alarm() {
+            return told;
+        }
         let because = if mine { String::new() } else { self.because() };
         let beside = if mine { String::new() } else { self.beside_the_ancestors_ranks() };
         let remedy = match (ending, mine) {

@@ -352,6 +352,18 @@ mod tests {
     }
 
     #[test]
+    fn what_has_made_a_peer_abort_is_told_and_not_its_abort() {
+        let ranks = comm::init_all(2).unwrap();
+        let [first, second] = ranks[..] else { unreachable!() };
+        let told = || Err(Error::usage("what all are told"));
+        comm::registry::shared(first).unwrap().transport.set_alarm(Box::new(told));
+        comm::abort(second).unwrap();
+        let error = comm::transfer_now(first, &half(false, &mut [0], 1)).unwrap_err();
+        assert_eq!(error.message, "what all are told");
+        comm::abort(first).unwrap();
+    }
+
+    #[test]
     fn a_rank_that_gave_up_ends_all_transfers_of_a_batch_at_once() {
         const BYTES: usize = 64 << 10;
         fn block(send: bool, buffer: Address<'_>, peer: i32) -> Transfer<'_> {
