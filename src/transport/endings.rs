@@ -85,8 +85,7 @@ impl Transport {
         let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
         far.poll_to_the_end();
         far.note_post();
-        let state = self.lines(rank).life(rank).state.load(Ordering::Acquire);
-        if matches!(state, ABSENT | ALIVE) && !self.is_aborted() {
+        if matches!(self.life_state(rank), ABSENT | ALIVE) && !self.is_aborted() {
             self.note_far_death(rank);
         }
     }

@@ -2,9 +2,7 @@
 
 use super::Transport;
 use crate::error::{Error, Result};
-use crate::memory::control::LEFT;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::Ordering;
 use crate::sys::network::Interface;
 use crate::sys::{clock, cpu};
 use crate::types::Rank;
@@ -113,11 +111,6 @@ impl Transport {
     /// Is this the first of the ranks that share its memory?
     pub fn is_first_of_its_host(&self) -> bool {
         (0..self.rank).all(|r| self.is_far(r))
-    }
-
-    /// Has a rank destroyed the communicator?
-    pub fn has_left(&self, rank: Rank) -> bool {
-        self.lines(rank).life(rank).state.load(Ordering::Acquire) == LEFT
     }
 
     /// Takes in what far ranks have sent, for a moment, until all have arrived at call `seq`.

@@ -98,14 +98,13 @@ impl Transport {
     pub fn check_ranks(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
         let bad = |r: &Rank| {
             let life = self.lines(*r).life(*r);
-            life.node.died() || life.state.load(Ordering::Acquire) >= LEFT || self.seen_dead(*r)
+            life.node.died() || self.life_state(*r) >= LEFT || self.seen_dead(*r)
         };
         if !ranks.clone().any(|r| bad(&r)) {
             return Ok(());
         }
-        let state = |r: &Rank| self.lines(*r).life(*r).state.load(Ordering::Acquire);
-        let left = || ranks.clone().find(|r| state(r) == LEFT);
-        let failed = || ranks.clone().find(|r| state(r) >= FAILED);
+        let left = || ranks.clone().find(|&r| self.has_left(r));
+        let failed = || ranks.clone().find(|&r| self.gave_up(r));
         self.blame(self.first_dead().or_else(left).or_else(failed))
     }
 
@@ -113,11 +112,10 @@ impl Transport {
     ///
     /// A filter by [`has_left`](Self::has_left) in front of [`check_ranks`](Self::check_ranks) would accuse a rank that leaves in between.
     pub fn check_not_lost(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
-        let gave_up = |r: &Rank| self.lines(*r).life(*r).state.load(Ordering::Acquire) >= FAILED;
-        if !ranks.clone().any(|r| self.died_unprepared(r) || gave_up(&r)) {
+        if !ranks.clone().any(|r| self.died_unprepared(r) || self.gave_up(r)) {
             return Ok(());
         }
-        self.blame(self.first_dead().or_else(|| ranks.clone().find(gave_up)))
+        self.blame(self.first_dead().or_else(|| ranks.clone().find(|&r| self.gave_up(r))))
     }
 
     fn blame(&self, guilty: Option<Rank>) -> Result<()> {
@@ -146,9 +144,8 @@ impl Transport {
         self.check_abort()?;
         self.check_alarm()?;
         let others = || (0..self.nranks).filter(|&r| r != self.rank);
-        let state = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire);
         self.check_not_lost(others())?;
-        if self.nranks > 1 && others().all(|r| state(r) == LEFT) {
+        if self.nranks > 1 && others().all(|r| self.has_left(r)) {
             return Err(Error::remote(
                 "every other rank has destroyed the communicator; nobody is left who could store what is waited for",
             ));
@@ -200,7 +197,7 @@ impl Transport {
             return Some(rank);
         }
         // The kernel marks a dead process's life words one after another: another communicator's may be marked before this one's.
-        let alive = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) < LEFT;
+        let alive = |r: Rank| self.life_state(r) < LEFT;
         let elsewhere = Some(self.control.dead_in_family()).filter(|&process| process != 0);
         let is = |rank: Rank, process: u64| self.family_name(rank) == process && alive(rank);
         let known = elsewhere.and_then(|process| (0..self.nranks).find(|&r| is(r, process)));
@@ -246,12 +243,11 @@ impl Transport {
     /// Did the rank's process end while the rank knew of no failure?
     fn died_unprepared(&self, rank: Rank) -> bool {
         let life = self.lines(rank).life(rank);
-        (life.node.died() || self.seen_dead(rank)) && life.state.load(Ordering::Acquire) < LEFT
+        (life.node.died() || self.seen_dead(rank)) && self.life_state(rank) < LEFT
     }
 
     fn gone(&self, rank: Rank) -> Error {
-        let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
-        let state = life.state.load(Ordering::Acquire);
+        let (life, pid, state) = (self.lines(rank).life(rank), self.pid(rank), self.life_state(rank));
         let (beside, on) = (self.beside_the_ancestors_ranks(), self.on_host(rank));
         // Another rank may have seen in /proc what the word does not show.
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
@@ -331,13 +327,27 @@ impl Transport {
 
     /// Has one of these ranks given up, and none died?
     pub fn has_given_up(&self, mut ranks: impl Iterator<Item = Rank>) -> bool {
-        self.first_dead().is_none()
-            && ranks.any(|r| self.lines(r).life(r).state.load(Ordering::Acquire) >= FAILED)
+        self.first_dead().is_none() && ranks.any(|r| self.gave_up(r))
     }
 
     /// Did this rank ever join? Peers that are still joining are absent.
     pub fn joined(&self, rank: Rank) -> bool {
-        self.lines(rank).life(rank).state.load(Ordering::Acquire) != ABSENT
+        self.life_state(rank) != ABSENT
+    }
+
+    /// Has a rank destroyed the communicator?
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.life_state(rank) == LEFT
+    }
+
+    /// Has a rank failed in a call, or while it joined?
+    fn gave_up(&self, rank: Rank) -> bool {
+        self.life_state(rank) >= FAILED
+    }
+
+    /// What a rank's life line says of it.
+    pub(super) fn life_state(&self, rank: Rank) -> u32 {
+        self.lines(rank).life(rank).state.load(Ordering::Acquire)
     }
 }
 
