@@ -75,7 +75,9 @@ pub fn begin(
     // Where results alone are staged, nobody has read a slot of an input.
     let swaps = t.swaps() && job.collective.everybody() && staging == Staging::All;
     let swap = if swaps { linked.swap } else { Swap::Nothing };
-    let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
+    // What is combined in place is at hand; a broadcast's output is overwritten unread.
+    let reads_output = job.offer.in_place && job.collective != Collective::Broadcast;
+    let stream = job.output.bytes() >= STREAM_FROM && !reads_output;
     Ok(ProgramProgress {
         linked,
         cut,

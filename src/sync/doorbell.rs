@@ -100,6 +100,11 @@ impl Doorbell {
         sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Has the bell rung since that ticket was taken?
+    pub fn has_rung_since(&self, ticket: u32) -> bool {
+        self.rings.load(Ordering::Relaxed) != ticket
+    }
+
     /// Tells whether a thread of the owner sleeps or is about to.
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0

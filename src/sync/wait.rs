@@ -3,8 +3,9 @@
 //! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), on the deadline, or because the
 //! program wants its thread back (`sys/interrupt.rs`).
 //! It spins while a hand-off between cores is likely (0.1 us), then yields, because the rank that it waits for may need this very
-//! core, and only late sleeps on its bell, because a futex wake across cores costs tens of microseconds. Where no other rank has
-//! been seen on this core it spins for longer before it yields: it would give the core to strangers.
+//! core, and only late sleeps on its bell, because a futex wake across cores costs tens of microseconds. Who is rung in vain yields
+//! anew (docs/decisions/0092). Where no other rank has been seen on this core it spins for longer before it yields: it would give
+//! the core to strangers.
 
 use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
@@ -24,7 +25,7 @@ pub struct Backoff {
     spins: AtomicU32,
     /// The upper limit of `spins`.
     most: u32,
-    /// Yields before the first sleep.
+    /// Yields before the first sleep, and after a ring in vain where each rank can have a core.
     yields: u32,
     /// Each rank can have a core.
     fits: bool,
@@ -286,17 +287,18 @@ impl Waiter<'_> {
                 yields = yields.wrapping_add(1);
                 cpu::yield_now();
             } else {
-                if self.nap(&mut ready) {
-                    return Ok(());
-                }
-                yields = most_yields.next_multiple_of(YIELDS_A_LOOK);
+                yields = match self.nap(&mut ready) {
+                    Nap::Ready => return Ok(()),
+                    // Others are at work: who sleeps again at once is woken by each piece of it.
+                    Nap::Rung if self.backoff.fits => 0,
+                    Nap::Rung | Nap::Over => most_yields.next_multiple_of(YIELDS_A_LOOK),
+                };
             }
         }
     }
 
-    /// Sleeps until the bell rings or it is time to look up. True if it came to be ready before: that may have changed
-    /// something, as where an amount is taken, so it must not be asked again.
-    fn nap(&self, ready: &mut impl FnMut() -> bool) -> bool {
+    /// Sleeps until the bell rings or it is time to look up.
+    fn nap(&self, ready: &mut impl FnMut() -> bool) -> Nap {
         let ticket = self.doorbell.prepare(self.sleepers);
         self.neighbours.inspect(|others| others.falls_asleep());
         let is_ready = ready();
@@ -306,9 +308,24 @@ impl Waiter<'_> {
             #[cfg(loom)]
             let _ = (ticket, self.nap, futex::wake_all);
         }
+        let is_rung = self.doorbell.has_rung_since(ticket);
         self.doorbell.finish(self.sleepers);
-        is_ready
+        match (is_ready, is_rung) {
+            (true, _) => Nap::Ready,
+            (false, true) => Nap::Rung,
+            (false, false) => Nap::Over,
+        }
     }
+}
+
+/// How a nap ended.
+enum Nap {
+    /// What is waited for came before it began. That may have changed something, as where an amount is taken, so it must not be asked again.
+    Ready,
+    /// The bell rang.
+    Rung,
+    /// It is time to look up.
+    Over,
 }
 
 #[cfg(all(test, not(loom)))]

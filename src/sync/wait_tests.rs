@@ -68,6 +68,38 @@ impl Neighbours for Fixed {
     }
 }
 
+/// A rank whose bell rings while it falls asleep, for something else than it waits for.
+struct AtWork<'a>(&'a Doorbell, AtomicU64);
+impl Neighbours for AtWork<'_> {
+    fn are_on_this_core(&self) -> bool {
+        true
+    }
+    fn falls_asleep(&self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.ring();
+    }
+}
+
+#[test]
+fn who_is_rung_in_vain_yields_again_before_it_sleeps_where_each_rank_has_a_core() {
+    let naps = |fits| {
+        let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
+        let backoff = Backoff { fits, yields: 50, ..hasty() };
+        let others = AtWork(&doorbell, AtomicU64::new(0));
+        let alone = waiter(&backoff, &doorbell, &sleepers, u64::MAX);
+        let w = Waiter { neighbours: Some(&others), ..alone };
+        let mut polls = 0;
+        let ready = || {
+            polls += 1;
+            polls == 200
+        };
+        w.until(ready, || Ok::<(), ()>(()), || ()).unwrap();
+        others.1.load(Ordering::Relaxed)
+    };
+    // Of 200 polls 10 come first, and each nap has 51 before it and one of its own; or, but for the first, one and one.
+    assert_eq!((naps(true), naps(false)), (3, 70));
+}
+
 #[test]
 fn only_who_shares_its_core_with_no_rank_polls_on_before_it_yields() {
     let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
