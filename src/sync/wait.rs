@@ -290,7 +290,7 @@ impl Waiter<'_> {
                 yields = match self.nap(&mut ready) {
                     Nap::Ready => return Ok(()),
                     // Others are at work: who sleeps again at once is woken by each piece of it.
-                    Nap::Rung if self.backoff.fits => 0,
+                    Nap::Rung if self.backoff.fits => YIELDS_A_LOOK,
                     Nap::Rung | Nap::Over => most_yields.next_multiple_of(YIELDS_A_LOOK),
                 };
             }
