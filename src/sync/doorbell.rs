@@ -100,7 +100,7 @@ impl Doorbell {
         sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Has the bell rung since that ticket was taken?
+    /// Tells whether the bell has rung since `ticket` was taken.
     pub fn has_rung_since(&self, ticket: u32) -> bool {
         self.rings.load(Ordering::Relaxed) != ticket
     }

@@ -3,8 +3,8 @@
 //! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), on the deadline, or because the
 //! program wants its thread back (`sys/interrupt.rs`).
 //! It spins while a hand-off between cores is likely (0.1 us), then yields, because the rank that it waits for may need this very
-//! core, and only late sleeps on its bell, because a futex wake across cores costs tens of microseconds. Who is rung in vain yields
-//! anew (docs/decisions/0092). Where no other rank has been seen on this core it spins for longer before it yields: it would give
+//! core, and only late sleeps on its bell, because a futex wake across cores costs tens of microseconds. A ring
+//! without the awaited data makes it yield again before it sleeps (docs/decisions/0092). Where no other rank has been seen on this core it spins for longer before it yields: it would give
 //! the core to strangers.
 
 use super::doorbell::{Doorbell, Sleepers};
@@ -289,7 +289,7 @@ impl Waiter<'_> {
             } else {
                 yields = match self.nap(&mut ready) {
                     Nap::Ready => return Ok(()),
-                    // Others are at work: who sleeps again at once is woken by each piece of it.
+                    // Other ranks are at work: a waiter that sleeps again at once is woken for each of their slices.
                     Nap::Rung if self.backoff.fits => YIELDS_A_LOOK,
                     Nap::Rung | Nap::Over => most_yields.next_multiple_of(YIELDS_A_LOOK),
                 };

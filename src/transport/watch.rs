@@ -76,7 +76,7 @@ impl Transport {
         }
         let verb = ending.verb();
         let mine = by == self.rank;
-        // Whoever ended it may have heard before what all are told.
+        // The rank that ended the communicator may have done so because of an alarm, such as a deadlock: report that.
         if !mine && let Err(told) = self.check_alarm() {
             return told;
         }
@@ -335,17 +335,17 @@ impl Transport {
         self.life_state(rank) != ABSENT
     }
 
-    /// Has a rank destroyed the communicator?
+    /// Tells whether a rank has destroyed the communicator.
     pub fn has_left(&self, rank: Rank) -> bool {
         self.life_state(rank) == LEFT
     }
 
-    /// Has a rank failed in a call, or while it joined?
+    /// Tells whether a rank has failed in a call, or while it joined.
     fn gave_up(&self, rank: Rank) -> bool {
         self.life_state(rank) >= FAILED
     }
 
-    /// What a rank's life line says of it.
+    /// Returns the state in a rank's life line.
     pub(super) fn life_state(&self, rank: Rank) -> u32 {
         self.lines(rank).life(rank).state.load(Ordering::Acquire)
     }
