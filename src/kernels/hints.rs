@@ -7,13 +7,14 @@
 use super::copy::{LINE, copy};
 use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The smallest copy that goes around the caches on any processor.
 pub const LEAST_AROUND: usize = 2 << 10;
 
 /// The most bytes for which each hint pays on this processor; 0: never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Claiming the payload of the next arrival.
     pub claimed_payload: usize,
@@ -28,6 +29,9 @@ pub struct Limits {
     pub demotes: bool,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
     pub stored: usize,
+    /// Not a limit but the sizes of copies that are made by AVX registers, where the C library's `rep movsb` is slower
+    /// (docs/decisions/0093). Only of processors that have AVX.
+    pub by_registers: Range<usize>,
     /// Not a limit but the size from which on staged copies are written around the caches where that is quicker
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
@@ -70,6 +74,7 @@ impl Limits {
         side_by_side: 1 << 20,
         demotes: true,
         stored: 0,
+        by_registers: 0..0,
         around_from: 16 << 10,
         around: Around::Compared,
         cut: 0,
@@ -85,6 +90,7 @@ impl Limits {
         side_by_side: 0,
         demotes: false,
         stored: 4 << 10,
+        by_registers: 0..0,
         around_from: usize::MAX,
         around: Around::Probed,
         cut: 128 << 10,
@@ -93,8 +99,15 @@ impl Limits {
     };
 
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.
-    const ZEN_4: Limits =
-        Limits { around_from: LEAST_AROUND, cut: 32 << 10, rotation: Rotation::All, ..Limits::ZEN_5 };
+    const ZEN_4: Limits = Limits {
+        stored: 0,
+        by_registers: SHORTEST..256 << 10,
+        around_from: LEAST_AROUND,
+        cut: 32 << 10,
+        rotation: Rotation::All,
+        swaps: true,
+        ..Limits::ZEN_5
+    };
 }
 
 /// Returns the limits for this processor, which is asked once.
@@ -103,7 +116,8 @@ pub fn limits() -> &'static Limits {
     static HERE: OnceLock<Limits> = OnceLock::new();
     HERE.get_or_init(|| match family_of_amd_with_erms() {
         Some(26..) => Limits::ZEN_5,
-        Some(_) => Limits::ZEN_4,
+        Some(_) if has_avx() => Limits::ZEN_4,
+        Some(_) => Limits { by_registers: 0..0, ..Limits::ZEN_4 },
         None => Limits::GENERAL,
     })
 }
@@ -122,6 +136,14 @@ fn family_of_amd_with_erms() -> Option<u32> {
     }
     #[cfg(not(target_arch = "x86_64"))]
     None
+}
+
+/// Tells whether this processor has AVX, and the system keeps its registers.
+fn has_avx() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Copies `src` over lines that another core has read last, as [`copy`] does. The lines of small payloads were claimed, so they are

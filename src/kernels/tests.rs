@@ -274,6 +274,18 @@ fn one_source_without_work_keeps_its_nan() {
 }
 
 #[test]
+fn copies_around_the_limits_of_registers_reach_every_byte_and_no_other() {
+    for len in [2047, 2048, 2049, 2111, 2175, 2176, 2177, 5000, (256 << 10) - 1, 256 << 10] {
+        for (from_at, to_at) in [(0, 0), (16, 0), (1, 63), (33, 7)] {
+            let contents = Noise(len as u64).elements(DataType::Uint8, len);
+            let (mut from, mut to) = (Room::new(&contents, from_at), Room::new(&vec![0; len], to_at));
+            copy(to.view(), from.view(), false);
+            to.assert_holds(&contents, "copy");
+        }
+    }
+}
+
+#[test]
 #[should_panic(expected = "a source of a fold is too short")]
 fn a_short_source_is_refused() {
     let (mut from, mut to) = (Room::new(&[0; 7], 0), Room::new(&[0; 8], 0));
