@@ -25,7 +25,7 @@ pub struct Layout {
     pub(super) staging_at: usize,
     pub(super) rings_at: usize,
     pub(super) pieces_at: usize,
-    /// Bytes of the places in turn for the pieces of messages from one rank to another; 0: there are none.
+    /// Bytes of the places for the pieces of messages from one rank to another; 0: there are none.
     pub(super) pieces: usize,
     pub(super) total: usize,
 }
@@ -36,9 +36,11 @@ pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
 /// Returns the bytes of a place in turn for `bytes` bytes: so much more that not all places begin at the same place of a page.
 #[inline]
 pub fn place_bytes(bytes: usize) -> usize {
-    const APART: usize = 128;
-    bytes.next_multiple_of(APART) + APART
+    bytes.next_multiple_of(PLACES_APART) + PLACES_APART
 }
+
+/// Places begin at multiples of this.
+pub const PLACES_APART: usize = 128;
 
 /// Bytes through which ranks rotate: more than the second-level caches of two cores hold.
 const ROTATED: usize = 2 << 20;
@@ -162,10 +164,10 @@ impl Layout {
     pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
         (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)
     }
-    /// Tells whether the pieces of messages have places of their own, to be used in turn.
+    /// Bytes of the places for the pieces of messages from one rank to another; 0: there are none.
     #[inline]
-    pub fn has_places_for_pieces(&self) -> bool {
-        self.pieces > 0
+    pub fn bytes_for_pieces(&self) -> usize {
+        self.pieces
     }
     /// The range of the pieces of messages from one rank to another.
     pub(super) fn places_for_pieces(&self, from: u32, to: u32) -> (usize, usize) {

@@ -4,7 +4,7 @@ use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload};
 use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
-    RECORDS, Record, place_bytes,
+    RECORDS, Record,
 };
 use crate::error::Result;
 use crate::memory::segment::{Segment, ShmSafe};
@@ -138,15 +138,12 @@ impl Lines {
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
-    /// Returns the place in turn of that slot's payload: each slot has places of its own, one for each time round.
+    /// Returns the place of a piece of a message from one rank to another, `at` bytes behind the first.
     #[inline]
-    pub fn piece_in_turn(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
-        let (at, all) = self.layout.places_for_pieces(from, to);
-        let (of_slot, place) = (all / PAIR_SLOTS, place_bytes(bytes));
-        let (laps, slot) = (index as usize / PAIR_SLOTS, index as usize % PAIR_SLOTS);
-        self.segment
-            .view(at + slot * of_slot + laps % (of_slot / place) * place, bytes)
-            .expect("within the layout")
+    pub fn piece_place(&self, from: u32, to: u32, at: usize, bytes: usize) -> Payload<'_> {
+        let (first, all) = self.layout.places_for_pieces(from, to);
+        assert!(at <= all && bytes <= all - at, "a piece outside of its places");
+        self.segment.view(first + at, bytes).expect("within the layout")
     }
     /// Returns where that slot begins in the segment; it holds `bytes` bytes.
     #[inline]

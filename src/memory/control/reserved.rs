@@ -101,7 +101,7 @@ impl Control {
         self.reserved.rings.fetch_add(bytes as u64 / 2, Ordering::Relaxed);
         Ok(())
     }
-    /// Reserves the places in turn for the pieces of messages from one rank to another. The sender does it.
+    /// Reserves the places for the pieces of messages from one rank to another. The sender does it.
     pub fn reserve_places_for_pieces(&self, from: u32, to: u32) -> Result<()> {
         let (offset, bytes) = self.layout.places_for_pieces(from, to);
         self.reserve(offset, bytes)?;

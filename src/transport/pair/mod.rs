@@ -10,11 +10,13 @@
 
 pub mod far;
 mod pieces;
+mod places;
 mod probe;
 mod refusals;
 mod straight;
 
-use pieces::{PiecePlace, piece_bytes, slots_of};
+use pieces::{PieceTarget, piece_bytes, slots_of};
+use places::{PLACE, PiecePlaces};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, are_at_rest, arrived};
 pub use refusals::late_refusal;
@@ -44,12 +46,10 @@ const OF_COLLECTIVE: u64 = 1 << 33;
 /// The flags of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
 const FINE: u64 = 1 << 34;
 const MEDIUM: u64 = 1 << 35;
-/// The flag of a piece that lies in a place in turn (see `pieces.rs`).
-const IN_TURN: u64 = 1 << 36;
 /// The flag of a slot that stands for all that is left of a message, which has come to the receiver's buffer (see `straight.rs`).
 const STRAIGHT: u64 = 1 << 37;
 /// The flags that say how a message comes; the others say what it is.
-const WAY: u64 = IN_HEAP | FINE | MEDIUM | IN_TURN | STRAIGHT;
+const WAY: u64 = IN_HEAP | FINE | MEDIUM | STRAIGHT | PLACE;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -72,8 +72,8 @@ struct Peer {
     refusal_seen: u64,
     /// Space of the rings is reserved: towards the peer, from the peer.
     reserved: [bool; 2],
-    /// Space of the places in turn towards the peer is reserved.
-    has_places: bool,
+    /// Where pieces lie that are not in their slots.
+    places: PiecePlaces,
     /// It has opened its buffer for the last large message to it.
     opens: bool,
     /// The way in which slots towards the peer are written.
@@ -195,7 +195,7 @@ impl<'a> PairTransfer<'a> {
             t.control().reserve_ring(from, to)?;
         }
         if self.send {
-            t.reserve_places_for_pieces(self.peer, self.data.bytes(), &mut peer.has_places)?;
+            t.reserve_places(self.peer, self.data.bytes(), &mut peer.places)?;
         }
         let begins = self.first.is_none();
         let ended = if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) };
@@ -254,12 +254,12 @@ impl<'a> PairTransfer<'a> {
                 return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let PiecePlace { head, payload, around, way } =
-                t.place_for_piece(self.peer, index, piece.bytes(), &mut peer.pace);
+            let PieceTarget { head, payload, around, place } =
+                t.target_of_piece(self.peer, index, piece.bytes(), peer, self.awaited);
             kernels::copy(payload, piece, around);
             peer.pace.written();
             die_point!(70 "pair_copied");
-            head.args.store(self.kind() | self.way | way, Ordering::Relaxed);
+            head.args.store(self.kind() | self.way | place, Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
             die_point!(71 "pair_line");
@@ -367,6 +367,7 @@ impl<'a> PairTransfer<'a> {
                 } else {
                     kernels::copy(piece, place, false);
                 }
+                peer.places.has_read(args, index, piece.bytes());
             }
             die_point!(73 "pair_read");
             self.slots += 1;

@@ -1,19 +1,11 @@
-//! How a message is cut into pieces, and where a piece lies.
-//!
-//! ```text
-//!     ring of slots      | 0 | 1 | ... | 7 |        a slot: its line, and room for a piece
-//!     places in turn     | 0 0 0 0 | 1 1 1 1 | ...  a slot's own places, one for each time round, where ranks rotate
-//! ```
-//!
-//! Ranks that rotate (`transport/rotation.rs`) write pieces to places in turn, unless they write around the caches. The slot's line says
-//! which it is. A slot that is free has no piece in any of its places that is still to be read.
+//! How a message is cut into pieces, and whether a piece lies in its slot or in a place (see `places.rs`).
 
-use super::{FINE, IN_HEAP, IN_TURN, MEDIUM};
+use super::places::PiecePlaces;
+use super::{FINE, IN_HEAP, MEDIUM, Peer};
 use crate::error::Result;
 use crate::kernels::hints;
-use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS, PairSlot};
+use crate::memory::control::{PAIR_SLOT, PairSlot};
 use crate::memory::view::Payload;
-use crate::transport::pace::Pace;
 use crate::transport::{Transport, rotation};
 use crate::types::Rank;
 
@@ -43,79 +35,84 @@ pub(super) fn slots_of(bytes: usize, way: u64) -> u64 {
     if way & IN_HEAP != 0 { 1 } else { bytes.div_ceil(piece_bytes(way)).max(1) as u64 }
 }
 
-/// A place for a piece.
-pub(super) struct PiecePlace<'a> {
+/// Where a piece is written.
+pub(super) struct PieceTarget<'a> {
     pub head: &'a PairSlot,
     pub payload: Payload<'a>,
     /// Write it around the caches?
     pub around: bool,
-    /// [`IN_TURN`], or 0.
-    pub way: u64,
+    /// What the slot's line says of the place; 0: the piece lies in the slot.
+    pub place: u64,
 }
 
+/// The smallest piece that is written to a place that its writer has read.
+const PLACED_FROM: usize = 1 << 10;
+
 impl Transport {
-    /// Returns where this rank writes a piece of `bytes` bytes into slot `index` towards a peer, which is free.
+    /// Returns where this rank writes a piece of `bytes` bytes that takes slot `index` towards a peer, which is free. `awaited`: the peer
+    /// has answered the message before.
     #[inline(always)]
-    pub(super) fn place_for_piece(
+    pub(super) fn target_of_piece(
         &self,
         to: Rank,
         index: u64,
         bytes: usize,
-        pace: &mut Pace,
-    ) -> PiecePlace<'_> {
+        peer: &mut Peer,
+        awaited: bool,
+    ) -> PieceTarget<'_> {
         let (head, slot) = self.control().pair_slot(self.rank(), to, index, bytes);
-        match bytes > rotation::STAY && self.has_places_for_pieces() {
-            true => self.place_at_pace(head, slot, [self.rank(), to], index, pace),
-            false => PiecePlace { head, payload: slot, around: pace.non_temporal(slot), way: 0 },
+        match bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
+            true => self.target_in_place(head, slot, [to as u64, index], peer, awaited),
+            false => PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot), place: 0 },
         }
     }
 
-    /// Returns the place in turn, or the slot's own if pieces are written around the caches now.
+    /// Returns a place, or the slot if pieces are written around the caches now.
     #[inline(never)]
-    fn place_at_pace<'a>(
+    fn target_in_place<'a>(
         &'a self,
         head: &'a PairSlot,
         slot: Payload<'a>,
-        [from, to]: [Rank; 2],
-        index: u64,
-        pace: &mut Pace,
-    ) -> PiecePlace<'a> {
-        let in_turn = |index| self.control().piece_in_turn(from, to, index, slot.bytes());
-        // What the peer has read a few hundred kilobytes ago.
-        let before = ((PAIR_SLOT / slot.bytes()).max(1) * PAIR_SLOTS) as u64;
-        let lately = index.checked_sub(before).filter(|_| !pace.is_around()).map(in_turn);
-        match pace.non_temporal(lately.unwrap_or(slot)) {
-            true => PiecePlace { head, payload: slot, around: true, way: 0 },
-            false => PiecePlace { head, payload: in_turn(index), around: false, way: IN_TURN },
+        [to, index]: [u64; 2],
+        peer: &mut Peer,
+        awaited: bool,
+    ) -> PieceTarget<'a> {
+        let (to, bytes, all) = (to as Rank, slot.bytes(), self.bytes_for_pieces());
+        let place = |args: u64| self.place_of([self.rank(), to], bytes, args);
+        let Peer { places, pace, taken, .. } = peer;
+        let answers = || self.answers(to, *taken);
+        let mut found = places.take_read(index, bytes, *taken);
+        // Small messages are quickest through few lines, and two ranks that answer each other need no other places.
+        if found.is_none() && (awaited || bytes > rotation::STAY) {
+            let lately = places.read_lately(index, bytes, all, answers()).filter(|_| !pace.is_around());
+            let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
+            if pace.non_temporal(lately.unwrap_or(slot)) && !awaited {
+                return PieceTarget { head, payload: slot, around: true, place: 0 };
+            }
+            found = places.take_next(index, bytes, all, answers());
         }
+        let args = found.unwrap_or(0);
+        PieceTarget { head, payload: place(args).unwrap_or(slot), around: false, place: args }
     }
 
     /// Returns where a piece lies that has come from a peer. `args`: of its line.
-    #[inline(always)]
+    #[inline]
     pub(super) fn piece_from(&self, from: Rank, index: u64, bytes: usize, args: u64) -> Payload<'_> {
-        let lines = self.lines(from);
-        match args & IN_TURN != 0 && self.has_places_for_pieces() {
-            true => lines.piece_in_turn(from, self.rank(), index, bytes),
-            false => lines.pair_slot(from, self.rank(), index, bytes).1,
-        }
+        let slot = || self.lines(from).pair_slot(from, self.rank(), index, bytes).1;
+        self.place_of([from, self.rank()], bytes, args).unwrap_or_else(slot)
     }
 
-    /// Tells whether pieces have places in turn. All of a host's ranks tell the same.
+    /// Bytes of this rank's places for pieces to a peer; 0: pieces lie in their slots. All of a host's ranks tell the same.
     #[inline]
-    fn has_places_for_pieces(&self) -> bool {
-        self.rotates() && self.control().layout().has_places_for_pieces()
+    fn bytes_for_pieces(&self) -> usize {
+        if self.rotates() { self.control().layout().bytes_for_pieces() } else { 0 }
     }
 
-    /// Makes sure that this rank can write pieces of `bytes` bytes towards a peer. `reserved`: whether it has done so before.
+    /// Makes sure that this rank can write pieces of a message of `bytes` bytes towards a peer.
     #[inline]
-    pub(super) fn reserve_places_for_pieces(
-        &self,
-        to: Rank,
-        bytes: usize,
-        reserved: &mut bool,
-    ) -> Result<()> {
-        let needs = bytes > rotation::STAY && self.has_places_for_pieces();
-        if needs && !std::mem::replace(reserved, true) {
+    pub(super) fn reserve_places(&self, to: Rank, bytes: usize, places: &mut PiecePlaces) -> Result<()> {
+        let needs = bytes >= PLACED_FROM && self.bytes_for_pieces() > 0;
+        if needs && !std::mem::replace(&mut places.reserved, true) {
             self.control().reserve_places_for_pieces(self.rank(), to)?;
         }
         Ok(())
