@@ -103,7 +103,6 @@ impl Limits {
         stored: 0,
         by_registers: SHORTEST..256 << 10,
         around_from: LEAST_AROUND,
-        cut: 32 << 10,
         rotation: Rotation::All,
         swaps: true,
         ..Limits::ZEN_5

@@ -220,8 +220,8 @@ proptest! {
         let last = bytes - (bytes - 1) / payload * payload;
         let busy_ps = receiver_ps(mover);
         let paced = bytes <= payload || class.packet_ps(payload.min(last)) >= busy_ps;
-        // A worker that reads lets its buffer go while another payload may come, once for each turn of the slots.
-        let turns = if pull { bytes.div_ceil(payload * mover.slots()) } else { 1 };
+        // A worker that reads lets its buffer go while another payload may come, once for each turn of the slots and once at the end.
+        let turns = if pull { bytes.div_ceil(payload * mover.slots()) + 1 } else { 1 };
         if paced && !pull {
             prop_assert_eq!(closed, clocked);
         } else if class.packet_ps(payload) >= busy_ps {
