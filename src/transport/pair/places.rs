@@ -179,3 +179,7 @@ impl Transport {
             .then(|| self.lines(owners[0]).piece_place(owners[0], owners[1], offset(args), bytes))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "places_tests.rs"]
+mod tests;
