@@ -32,6 +32,10 @@ struct Model {
     /// Who wrote each part of either rank's places, and in which slot.
     memory: [Vec<(usize, u64)>; 2],
     random: u64,
+    /// Of eight pieces, those that go by slots.
+    by_slot: u64,
+    /// Of sixteen pieces, those that are refused.
+    refused: u64,
     /// Pieces in places that were read before.
     again: u64,
 }
@@ -61,7 +65,7 @@ impl Model {
         let there = other.sent.len() as u64 - u64::from(other.is_writing);
         let taken = self.sides[me].taken;
         let pending: Vec<u64> = (taken..there).map(|index| other.sent[index as usize].args).collect();
-        let prefers_slot = self.draw(8) == 0;
+        let prefers_slot = self.draw(8) < self.by_slot;
         let places = &mut self.sides[me].places;
         let mut found = if prefers_slot { None } else { places.take_read(index, bytes, taken) };
         self.again += u64::from(found.is_some());
@@ -107,13 +111,13 @@ impl Model {
         let piece = other.sent[index as usize].clone();
         if let Some((owner, range)) = &piece.lies {
             let found = &self.memory[*owner][Model::parts(range)];
-            if found.iter().any(|&found| found != (1 - me, index)) {
-                return Err(format!("rank {me} reads {found:?} in slot {index}"));
+            if let Some(other) = found.iter().find(|&&found| found != (1 - me, index)) {
+                return Err(format!("rank {me} reads {other:?} in slot {index}"));
             }
         }
-        let is_skipped = self.draw(16) == 0;
+        let is_refused = self.draw(16) < self.refused;
         let side = &mut self.sides[me];
-        if !is_skipped {
+        if !is_refused {
             side.places.has_read(piece.args, index, piece.bytes);
         }
         side.taken = index + 1;
@@ -127,10 +131,19 @@ impl Model {
     fn run(seed: u64) -> Result<u64, String> {
         let memory = || vec![(2, 0); ALL / PLACES_APART];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut model = Model { sides: Default::default(), memory: [memory(), memory()], random, again: 0 };
+        let mut model = Model {
+            sides: Default::default(),
+            memory: [memory(), memory()],
+            random,
+            by_slot: 0,
+            refused: 0,
+            again: 0,
+        };
         for _ in 0..60 {
             let sizes = [1024, 4096, 5000, 8 << 10, 16 << 10, 32 << 10];
             let (one, mixes) = (sizes[model.draw(6) as usize], model.draw(2) == 0);
+            model.by_slot = [0, 1, 6][model.draw(3) as usize];
+            model.refused = [0, 1, 15][model.draw(3) as usize];
             let weights = [1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6)];
             let all = weights.iter().sum();
             for _ in 0..200 {
