@@ -16,7 +16,7 @@ mod refusals;
 mod straight;
 
 use pieces::{PieceTarget, piece_bytes, slots_of};
-use places::{PLACE, PiecePlaces};
+use places::{ANSWERED, PLACE, PiecePlaces};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, are_at_rest, arrived};
 pub use refusals::late_refusal;
@@ -254,8 +254,13 @@ impl<'a> PairTransfer<'a> {
                 return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let PieceTarget { head, payload, around, place } =
-                t.target_of_piece(self.peer, index, piece.bytes(), peer, self.awaited);
+            let PieceTarget { head, payload, around, place } = t.target_of_piece(
+                self.peer,
+                index,
+                piece.bytes(),
+                peer,
+                self.awaited && self.slots < ANSWERED,
+            );
             kernels::copy(payload, piece, around);
             peer.pace.written();
             die_point!(70 "pair_copied");

@@ -50,7 +50,7 @@ const PLACED_FROM: usize = 1 << 10;
 
 impl Transport {
     /// Returns where this rank writes a piece of `bytes` bytes that takes slot `index` towards a peer, which is free. `awaited`: the peer
-    /// has answered the message before.
+    /// has answered the message before, and this is one of the first pieces, in whose places it can answer.
     #[inline(always)]
     pub(super) fn target_of_piece(
         &self,

@@ -31,7 +31,7 @@ const AT_SHIFT: u32 = 40;
 pub(super) const PLACE: u64 = PLACED | OF_RECEIVER | !0 << AT_SHIFT;
 
 /// Slots that a receiver may take after a piece until it writes no answer in its place any more.
-const ANSWERED: u64 = 16;
+pub(super) const ANSWERED: u64 = 16;
 /// Slots after which a place is the owner's again, whether or not there was an answer.
 const APART: u64 = ANSWERED + PAIR_SLOTS as u64;
 /// How far behind the next place of its own lie those that a peer has read and whose answers are over.
