@@ -66,9 +66,6 @@ impl PreparedCall<'_> {
     }
 }
 
-/// The size from which on results bypass the cache where no rank reads them soon.
-const STREAM_FROM: usize = 16 << 20;
-
 impl Collective {
     /// Tells whether every rank needs every other rank, so that all arrivals are checked before any output is written.
     pub const fn everybody(self) -> bool {

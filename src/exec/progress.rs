@@ -1,8 +1,9 @@
 //! How far a program has come, and how it begins.
 
 use super::cut::{Cut, Staging};
-use super::{PeerProgress, PreparedCall, STREAM_FROM, buffers};
+use super::{PeerProgress, PreparedCall, buffers};
 use crate::error::Result;
+use crate::kernels::hints;
 use crate::plan::link::{Buffers, Linked, Swap};
 use crate::transport::rotation::Places;
 use crate::transport::{Scope, Transport, counter_base};
@@ -77,7 +78,7 @@ pub fn begin(
     let swap = if swaps { linked.swap } else { Swap::Nothing };
     // What is combined in place is at hand; a broadcast's output is overwritten unread.
     let reads_output = job.offer.in_place && job.collective != Collective::Broadcast;
-    let stream = job.output.bytes() >= STREAM_FROM && !reads_output;
+    let stream = job.output.bytes() >= hints::limits().streamed_from && !reads_output;
     Ok(ProgramProgress {
         linked,
         cut,

@@ -32,6 +32,9 @@ pub struct Limits {
     /// Not a limit but the sizes of copies that are made by AVX registers, where the C library's `rep movsb` is slower
     /// (docs/decisions/0093). Only of processors that have AVX.
     pub by_registers: Range<usize>,
+    /// Not a limit but the size from which on the results of calls and the messages that have come are written around the caches where no
+    /// rank reads them soon.
+    pub streamed_from: usize,
     /// Not a limit but the size from which on staged copies are written around the caches where that is quicker
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
@@ -75,6 +78,7 @@ impl Limits {
         demotes: true,
         stored: 0,
         by_registers: 0..0,
+        streamed_from: 16 << 20,
         around_from: 16 << 10,
         around: Around::Compared,
         cut: 0,
@@ -91,6 +95,7 @@ impl Limits {
         demotes: false,
         stored: 4 << 10,
         by_registers: 0..0,
+        streamed_from: 16 << 20,
         around_from: usize::MAX,
         around: Around::Probed,
         cut: 128 << 10,

@@ -16,7 +16,7 @@ mod refusals;
 mod straight;
 
 use pieces::{PieceTarget, piece_bytes, slots_of};
-use places::{ANSWERED, PLACE, PiecePlaces};
+use places::{PLACE, PiecePlaces};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, are_at_rest, arrived};
 pub use refusals::late_refusal;
@@ -254,13 +254,8 @@ impl<'a> PairTransfer<'a> {
                 return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let PieceTarget { head, payload, around, place } = t.target_of_piece(
-                self.peer,
-                index,
-                piece.bytes(),
-                peer,
-                self.awaited && self.slots < ANSWERED,
-            );
+            let PieceTarget { head, payload, around, place } =
+                t.target_of_piece(self.peer, index, piece.bytes(), peer, (self.awaited, total - self.slots));
             kernels::copy(payload, piece, around);
             peer.pace.written();
             die_point!(70 "pair_copied");
@@ -331,6 +326,7 @@ impl<'a> PairTransfer<'a> {
         let begins = self.first.is_none();
         let first = *self.first.get_or_insert(peer.taken);
         let mut total = slots_of(self.data.bytes(), self.way);
+        let is_streamed = self.data.bytes() >= hints::limits().streamed_from;
         if begins && self.data.bytes() >= STRAIGHT_FROM && t.is_far(self.peer) {
             self.open_buffer(t, first);
         }
@@ -360,7 +356,7 @@ impl<'a> PairTransfer<'a> {
                 total = self.slots + 1;
             } else if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
-                divided::copy(t.threads_for(self.data.bytes()), self.data, source, false)?;
+                divided::copy(t.threads_for(self.data.bytes()), self.data, source, is_streamed)?;
                 t.check_borrowed()?;
                 total = 1;
             } else {
@@ -370,7 +366,7 @@ impl<'a> PairTransfer<'a> {
                 if total > 1 && self.data.bytes() <= hints::limits().side_by_side {
                     hints::copy_side_by_side(piece, place);
                 } else {
-                    kernels::copy(piece, place, false);
+                    kernels::copy(piece, place, is_streamed);
                 }
                 peer.places.has_read(args, index, piece.bytes());
             }

@@ -1,6 +1,6 @@
 //! How a message is cut into pieces, and whether a piece lies in its slot or in a place (see `places.rs`).
 
-use super::places::PiecePlaces;
+use super::places::{ANSWERED, PiecePlaces};
 use super::{FINE, IN_HEAP, MEDIUM, Peer};
 use crate::error::Result;
 use crate::kernels::hints;
@@ -50,7 +50,7 @@ const PLACED_FROM: usize = 1 << 10;
 
 impl Transport {
     /// Returns where this rank writes a piece of `bytes` bytes that takes slot `index` towards a peer, which is free. `awaited`: the peer
-    /// has answered the message before, and this is one of the first pieces, in whose places it can answer.
+    /// has answered the message before; `left`: pieces of the message from this one on.
     #[inline(always)]
     pub(super) fn target_of_piece(
         &self,
@@ -58,11 +58,11 @@ impl Transport {
         index: u64,
         bytes: usize,
         peer: &mut Peer,
-        awaited: bool,
+        (awaited, left): (bool, u64),
     ) -> PieceTarget<'_> {
         let (head, slot) = self.control().pair_slot(self.rank(), to, index, bytes);
         match bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
-            true => self.target_in_place(head, slot, [to as u64, index], peer, awaited),
+            true => self.target_in_place(head, slot, [to as u64, index], peer, (awaited, left)),
             false => PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot), place: 0 },
         }
     }
@@ -75,18 +75,20 @@ impl Transport {
         slot: Payload<'a>,
         [to, index]: [u64; 2],
         peer: &mut Peer,
-        awaited: bool,
+        (awaited, left): (bool, u64),
     ) -> PieceTarget<'a> {
         let (to, bytes, all) = (to as Rank, slot.bytes(), self.bytes_for_pieces());
         let place = |args: u64| self.place_of([self.rank(), to], bytes, args);
         let Peer { places, pace, taken, .. } = peer;
         let answers = || self.answers(to, *taken);
-        let mut found = places.take_read(index, bytes, *taken);
+        // The receiver can answer in the places of a message's last pieces, so these lie where it was read.
+        let mut found = if left <= ANSWERED { places.take_read(index, bytes, *taken) } else { None };
+        let is_answered = awaited && left <= ANSWERED;
         // Small messages are quickest through few lines, and two ranks that answer each other need no other places.
-        if found.is_none() && (awaited || bytes > rotation::STAY) {
+        if found.is_none() && (is_answered || bytes > rotation::STAY) {
             let lately = places.read_lately(index, bytes, all, answers()).filter(|_| !pace.is_around());
             let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
-            if pace.non_temporal(lately.unwrap_or(slot)) && !awaited {
+            if pace.non_temporal(lately.unwrap_or(slot)) && !is_answered {
                 return PieceTarget { head, payload: slot, around: true, place: 0 };
             }
             found = places.take_next(index, bytes, all, answers());

@@ -96,7 +96,7 @@ impl PiecePlaces {
         Some(PLACED | word(place.at))
     }
 
-    /// Takes this rank's next place where none is left that it has read, for a piece of `bytes` bytes in slot `index`; `None`: it may still be read. `all`: the bytes of all
+    /// Takes this rank's next place, for a piece of `bytes` bytes in slot `index`; `None`: it may still be read. `all`: the bytes of all
     /// places; `answers`: see [`Transport::answers`].
     pub fn take_next(
         &mut self,
@@ -108,7 +108,8 @@ impl PiecePlaces {
         let place = place_bytes(bytes);
         let at = if self.next + place > all { 0 } else { self.next };
         self.next = at + place;
-        debug_assert!(self.read.is_empty(), "places that were read come first");
+        self.read
+            .retain(|read| read.of_peer || !overlap(&(at..at + place), &(read.at..read.at + read.bytes)));
         self.is_free(at..at + place, index, answers).then(|| PLACED | word(at))
     }
 

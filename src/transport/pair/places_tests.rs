@@ -34,6 +34,8 @@ struct Model {
     random: u64,
     /// Of eight pieces, those that go by slots.
     by_slot: u64,
+    /// Of eight pieces, those that are not among the last of a message.
+    begins: u64,
     /// Of sixteen pieces, those that are refused.
     refused: u64,
     /// Pieces in places that were read before.
@@ -65,9 +67,10 @@ impl Model {
         let there = other.sent.len() as u64 - u64::from(other.is_writing);
         let taken = self.sides[me].taken;
         let pending: Vec<u64> = (taken..there).map(|index| other.sent[index as usize].args).collect();
+        let begins = self.draw(8) < self.begins;
         let prefers_slot = self.draw(8) < self.by_slot;
         let places = &mut self.sides[me].places;
-        let mut found = if prefers_slot { None } else { places.take_read(index, bytes, taken) };
+        let mut found = if prefers_slot || begins { None } else { places.take_read(index, bytes, taken) };
         self.again += u64::from(found.is_some());
         if found.is_none() && !prefers_slot {
             if let Some(at) = places.read_lately(index, bytes, ALL, pending.iter().copied()) {
@@ -136,6 +139,7 @@ impl Model {
             memory: [memory(), memory()],
             random,
             by_slot: 0,
+            begins: 0,
             refused: 0,
             again: 0,
         };
@@ -143,6 +147,7 @@ impl Model {
             let sizes = [1024, 4096, 5000, 8 << 10, 16 << 10, 32 << 10];
             let (one, mixes) = (sizes[model.draw(6) as usize], model.draw(2) == 0);
             model.by_slot = [0, 1, 6][model.draw(3) as usize];
+            model.begins = [0, 2, 7][model.draw(3) as usize];
             model.refused = [0, 1, 15][model.draw(3) as usize];
             let weights = [1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6)];
             let all = weights.iter().sum();
