@@ -81,9 +81,11 @@ impl Transport {
         let place = |args: u64| self.place_of([self.rank(), to], bytes, args);
         let Peer { places, pace, taken, .. } = peer;
         let answers = || self.answers(to, *taken);
-        // The receiver can answer in the places of a message's last pieces, so these lie where it was read.
-        let mut found = if left <= ANSWERED { places.take_read(index, bytes, *taken) } else { None };
-        let is_answered = awaited && left <= ANSWERED;
+        // The receiver can answer in the places of a message's last pieces: where pieces go around the caches else, only these do not.
+        let is_last = left <= ANSWERED;
+        let mut found =
+            if is_last || !pace.is_around() { places.take_read(index, bytes, *taken) } else { None };
+        let is_answered = awaited && is_last;
         // Small messages are quickest through few lines, and two ranks that answer each other need no other places.
         if found.is_none() && (is_answered || bytes > rotation::STAY) {
             let lately = places.read_lately(index, bytes, all, answers()).filter(|_| !pace.is_around());
