@@ -17,7 +17,9 @@ use crate::memory::view::Payload;
 use crate::types::Rank;
 
 /// Payloads that rotate are larger: up to here lines that stay in the first-level caches pass quicker.
-pub(super) const STAY: usize = 4 << 10;
+const STAY: usize = 4 << 10;
+/// The same where all that is staged rotates.
+const STAY_OF_ALL: usize = 2 << 10;
 
 /// Places in each rank's staging memory, which are used in turn.
 #[derive(Clone, Copy)]
@@ -113,7 +115,12 @@ impl Transport {
     /// Returns the places of payloads of `bytes` bytes; `None`: these lie with the arrivals.
     #[inline]
     fn payload_places(&self, bytes: usize) -> Option<Places> {
-        if bytes <= STAY || self.rotation == Rotation::Nothing {
+        let stay = match self.rotation {
+            Rotation::Nothing => return None,
+            Rotation::Payloads => STAY,
+            Rotation::All => STAY_OF_ALL,
+        };
+        if bytes <= stay {
             return None;
         }
         let places = self.places_in_turn(place_bytes(bytes));
@@ -127,7 +134,7 @@ impl Transport {
         if mutual && bytes > BEHIND && self.swaps {
             return self.swapped_payload(rank, seq, bytes);
         }
-        if bytes > STAY
+        if bytes > STAY_OF_ALL
             && let Some(payload) = self.staged_payload(rank, seq, bytes)
         {
             return payload;

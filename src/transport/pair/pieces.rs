@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::kernels::hints;
 use crate::memory::control::{PAIR_SLOT, PairSlot};
 use crate::memory::view::Payload;
-use crate::transport::{Transport, rotation};
+use crate::transport::Transport;
 use crate::types::Rank;
 
 /// Returns the flag of a message of `bytes` bytes that is cut into smaller pieces than slots hold; 0: it is not.
@@ -47,6 +47,8 @@ pub(super) struct PieceTarget<'a> {
 
 /// The smallest piece that is written to a place that its writer has read.
 const PLACED_FROM: usize = 1 << 10;
+/// Larger pieces have places also where nobody answers them: up to here messages are quickest through few lines.
+const STAY: usize = 4 << 10;
 
 impl Transport {
     /// Returns where this rank writes a piece of `bytes` bytes that takes slot `index` towards a peer, which is free. `awaited`: the peer
@@ -86,8 +88,7 @@ impl Transport {
         let mut found =
             if is_last || !pace.is_around() { places.take_read(index, bytes, *taken) } else { None };
         let is_answered = awaited && is_last;
-        // Small messages are quickest through few lines, and two ranks that answer each other need no other places.
-        if found.is_none() && (is_answered || bytes > rotation::STAY) {
+        if found.is_none() && (is_answered || bytes > STAY) {
             let lately = places.read_lately(index, bytes, all, answers()).filter(|_| !pace.is_around());
             let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
             if pace.non_temporal(lately.unwrap_or(slot)) && !is_answered {
