@@ -226,6 +226,7 @@ impl<'a> PairTransfer<'a> {
         let is_far = t.is_far(self.peer);
         let first = *self.first.get_or_insert_with(|| {
             self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
+            self.way = pieces::uncut(self.way, self.awaited, &peer.pace);
             peer.filled
         });
         let total = slots_of(self.data.bytes(), self.way);
@@ -271,11 +272,10 @@ impl<'a> PairTransfer<'a> {
             } else if self.slots == before {
                 t.after_post();
             }
-            let bytes = self.data.bytes();
             if self.awaited
                 && !is_far
                 && self.heap.is_none()
-                && DEMOTED.contains(&bytes)
+                && DEMOTED.contains(&self.data.bytes())
                 && hints::limits().demotes
             {
                 hints::stored();
@@ -361,7 +361,7 @@ impl<'a> PairTransfer<'a> {
                 total = 1;
             } else {
                 let piece = self.piece(self.slots);
-                let place = t.piece_from(self.peer, index, piece.bytes(), args);
+                let place = t.piece_from(self.peer, index, piece.bytes(), args)?;
                 // Of larger messages the receiver's own lines are no longer in its cache.
                 if total > 1 && self.data.bytes() <= hints::limits().side_by_side {
                     hints::copy_side_by_side(piece, place);

@@ -1,12 +1,13 @@
 //! How a message is cut into pieces, and whether a piece lies in its slot or in a place (see `places.rs`).
 
-use super::places::{ANSWERED, PiecePlaces};
+use super::places::{ANSWERED, PLACED_FROM, PiecePlaces, is_within};
 use super::{FINE, IN_HEAP, MEDIUM, Peer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::hints;
 use crate::memory::control::{PAIR_SLOT, PairSlot};
 use crate::memory::view::Payload;
 use crate::transport::Transport;
+use crate::transport::pace::Pace;
 use crate::types::Rank;
 
 /// Returns the flag of a message of `bytes` bytes that is cut into smaller pieces than slots hold; 0: it is not.
@@ -16,6 +17,11 @@ pub(super) fn cut(bytes: usize) -> u64 {
         0x8001..=0x20000 if hints::limits().cut >= 0x20000 => MEDIUM,
         _ => 0,
     }
+}
+
+/// Returns the way of a message that begins: pieces that nobody waits for and that go around the caches fill their slots.
+pub(super) fn uncut(way: u64, awaited: bool, pace: &Pace) -> u64 {
+    if pace.is_around() && !awaited { way & !MEDIUM } else { way }
 }
 
 /// Returns how many bytes of a message a slot takes: the receiver copies a piece while the sender writes the next. `way`: see
@@ -45,8 +51,6 @@ pub(super) struct PieceTarget<'a> {
     pub place: u64,
 }
 
-/// The smallest piece that is written to a place that its writer has read.
-const PLACED_FROM: usize = 1 << 10;
 /// Larger pieces have places also where nobody answers them: up to here messages are quickest through few lines.
 const STAY: usize = 4 << 10;
 
@@ -87,14 +91,16 @@ impl Transport {
         let is_last = left <= ANSWERED;
         let mut found =
             if is_last || !pace.is_around() { places.take_read(index, bytes, *taken) } else { None };
-        let is_answered = awaited && is_last;
-        if found.is_none() && (is_answered || bytes > STAY) {
-            let lately = places.read_lately(index, bytes, all, answers()).filter(|_| !pace.is_around());
+        let is_answered = awaited && is_last && places.has_answers;
+        let takes_next = is_answered || bytes > STAY;
+        if found.is_none() {
+            let reads_back = takes_next && !pace.is_around();
+            let lately = if reads_back { places.read_lately(index, bytes, all, answers()) } else { None };
             let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
             if pace.non_temporal(lately.unwrap_or(slot)) && !is_answered {
                 return PieceTarget { head, payload: slot, around: true, place: 0 };
             }
-            found = places.take_next(index, bytes, all, answers());
+            found = if takes_next { places.take_next(index, bytes, all, answers()) } else { None };
         }
         let args = found.unwrap_or(0);
         PieceTarget { head, payload: place(args).unwrap_or(slot), around: false, place: args }
@@ -102,9 +108,12 @@ impl Transport {
 
     /// Returns where a piece lies that has come from a peer. `args`: of its line.
     #[inline]
-    pub(super) fn piece_from(&self, from: Rank, index: u64, bytes: usize, args: u64) -> Payload<'_> {
+    pub(super) fn piece_from(&self, from: Rank, index: u64, bytes: usize, args: u64) -> Result<Payload<'_>> {
+        if !is_within(args, bytes, self.bytes_for_pieces()) {
+            return Err(misplaced(from, bytes));
+        }
         let slot = || self.lines(from).pair_slot(from, self.rank(), index, bytes).1;
-        self.place_of([from, self.rank()], bytes, args).unwrap_or_else(slot)
+        Ok(self.place_of([from, self.rank()], bytes, args).unwrap_or_else(slot))
     }
 
     /// Bytes of this rank's places for pieces to a peer; 0: pieces lie in their slots. All of a host's ranks tell the same.
@@ -122,4 +131,11 @@ impl Transport {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn misplaced(from: Rank, bytes: usize) -> Error {
+    Error::remote(format!(
+        "rank {from} sent {bytes} bytes of a message that lie outside of the memory for messages; destroy the communicator"
+    ))
 }

@@ -30,6 +30,9 @@ const AT_SHIFT: u32 = 40;
 /// All of `PairSlot::args` that says where a piece lies.
 pub(super) const PLACE: u64 = PLACED | OF_RECEIVER | !0 << AT_SHIFT;
 
+/// The smallest piece that is written to a place that its writer has read.
+pub(super) const PLACED_FROM: usize = 1 << 10;
+
 /// Slots that a receiver may take after a piece until it writes no answer in its place any more.
 pub(super) const ANSWERED: u64 = 16;
 /// Slots after which a place is the owner's again, whether or not there was an answer.
@@ -42,6 +45,8 @@ const LATELY: usize = 1 << 20;
 pub(super) struct PiecePlaces {
     /// This rank's memory for them is reserved.
     pub reserved: bool,
+    /// The last piece that this rank has read was large enough for a place.
+    pub has_answers: bool,
     /// Where the next place of its own lies.
     next: usize,
     /// Places that this rank has read and may write, the first one that it read first.
@@ -64,6 +69,7 @@ impl PiecePlaces {
     /// Notes that the piece of a slot from the peer has been read.
     #[inline]
     pub fn has_read(&mut self, args: u64, index: u64, bytes: usize) {
+        self.has_answers = bytes >= PLACED_FROM;
         if args & PLACED != 0 {
             self.keep(ReadPlace { of_peer: args & OF_RECEIVER == 0, index, at: offset(args), bytes });
         }
@@ -145,6 +151,12 @@ impl PiecePlaces {
             self.again.pop_front();
         }
     }
+}
+
+/// Tells whether a piece of `bytes` bytes lies in its slot or within the places, which have `all` bytes, as its line says.
+#[inline]
+pub(super) fn is_within(args: u64, bytes: usize, all: usize) -> bool {
+    args & PLACED == 0 || offset(args) + bytes <= all
 }
 
 #[inline]

@@ -196,6 +196,18 @@ fn two_ranks_that_answer_each_other_stay_in_one_place() {
 }
 
 #[test]
+fn a_line_that_names_a_place_outside_of_all_is_found() {
+    let last = ALL - (32 << 10);
+    for (at, bytes, within) in
+        [(0, ALL, true), (last, 32 << 10, true), (last + PLACES_APART, 32 << 10, false), (ALL, 1, false)]
+    {
+        assert_eq!(super::is_within(super::PLACED | super::word(at), bytes, ALL), within, "{bytes} at {at}");
+    }
+    assert!(super::is_within(super::word(ALL), 32 << 10, 0), "it lies in its slot");
+    assert!(!super::is_within(super::PLACE, 0, ALL));
+}
+
+#[test]
 fn what_was_read_lately_is_what_nobody_reads() {
     let mut places = PiecePlaces::default();
     let step = place_bytes(32 << 10);
