@@ -137,11 +137,11 @@ fn is_block_alone(t: &Transport, job: &PreparedCall<'_>) -> bool {
 /// Copies the input to the payload, without the rank's own block where no other rank reads that. `lately`: a payload that all have read.
 fn pack([payload, lately]: [Payload<'_>; 2], t: &Transport, job: &PreparedCall<'_>, pace: &mut Pace) {
     let (me, block, bytes) = (t.rank(), job.count * job.size, job.input.bytes());
-    let alone = is_block_alone(t, job);
+    let (alone, swapped) = (is_block_alone(t, job), t.swaps() && job.collective.everybody());
     let mut copy = |at: usize, part: usize| {
         let place = if alone { 0 } else { at };
         let (to, from) = (payload.part(place, part), job.input.part(at, part));
-        match pace.non_temporal(lately.part(place, part)) {
+        match pace.non_temporal(lately.part(place, part), swapped) {
             true => kernels::copy(to, from, true),
             false => hints::copy_over(to, from, bytes),
         }

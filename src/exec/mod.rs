@@ -373,7 +373,8 @@ impl<'a> Run<'a, '_> {
             let view = self.slot(t.rank(), step.slot, slice, bytes);
             let lately = self.places.read_before(self.scope.seq, self.peers.done);
             let probed = self.slot_of(lately, t.rank(), step.slot, slice, bytes);
-            dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(probed) });
+            let non_temporal = self.peers.pace.non_temporal(probed, self.swap != Swap::Nothing);
+            dests.push(Dest { view, non_temporal });
         }
         Ok(read)
     }

@@ -71,11 +71,13 @@ pub fn begin(
             staging = Staging::Nothing;
         }
     }
-    let cut = Cut::new(job, &linked, t.control().layout(), staging, t.rotates())?;
-    let places = t.places(cut.staged);
     // Where results alone are staged, nobody has read a slot of an input.
     let swaps = t.swaps() && job.collective.everybody() && staging == Staging::All;
     let swap = if swaps { linked.swap } else { Swap::Nothing };
+    // Ranks that write where they have read last stay there.
+    let rotates = t.rotates() && swap == Swap::Nothing;
+    let cut = Cut::new(job, &linked, t.control().layout(), staging, rotates)?;
+    let places = t.places(cut.staged, rotates);
     // What is combined in place is at hand; a broadcast's output is overwritten unread.
     let reads_output = job.offer.in_place && job.collective != Collective::Broadcast;
     let stream = job.output.bytes() >= hints::limits().streamed_from && !reads_output;

@@ -52,14 +52,16 @@ struct Comparison {
 
 impl Pace {
     /// Write a copy to staging memory around the caches? `staging`: that memory, or as much that peers have read since it was written; it is
-    /// free to be overwritten. [`Pace::written`] follows when the copy has been made.
+    /// free to be overwritten. `swapped`: this rank has read last what was there, which is quick to write where others would be probed
+    /// (docs/decisions/0093). [`Pace::written`] follows when the copy has been made.
     #[inline]
-    pub fn non_temporal(&mut self, staging: Payload<'_>) -> bool {
+    pub fn non_temporal(&mut self, staging: Payload<'_>, swapped: bool) -> bool {
         let limits = hints::limits();
         if staging.bytes() < limits.around_from {
             return false;
         }
         match limits.around {
+            Around::Probed if swapped => return false,
             Around::Probed if self.is_probe_next() => self.probe(staging),
             Around::Compared if self.is_compared_next() => return self.begin_compared(staging.bytes()),
             _ => self.copies += 1,

@@ -97,13 +97,11 @@ impl Transport {
         self.rotation == Rotation::All
     }
 
-    /// Returns the places in each rank's staging memory of `bytes` bytes each, for the slots of a program.
+    /// Returns the places in each rank's staging memory of `bytes` bytes each, for the slots of a program; one if it does not rotate.
     #[inline]
-    pub fn places(&self, bytes: usize) -> Places {
-        match self.rotates() {
-            true => self.places_in_turn(bytes),
-            false => Places { count: 1, ..self.places_in_turn(bytes) },
-        }
+    pub fn places(&self, bytes: usize, rotates: bool) -> Places {
+        let places = self.places_in_turn(bytes);
+        if rotates { places } else { Places { count: 1, ..places } }
     }
 
     #[inline]

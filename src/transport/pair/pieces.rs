@@ -69,7 +69,9 @@ impl Transport {
         let (head, slot) = self.control().pair_slot(self.rank(), to, index, bytes);
         match bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
             true => self.target_in_place(head, slot, [to as u64, index], peer, (awaited, left)),
-            false => PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot), place: 0 },
+            false => {
+                PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot, false), place: 0 }
+            }
         }
     }
 
@@ -97,7 +99,7 @@ impl Transport {
             let reads_back = takes_next && !pace.is_around();
             let lately = if reads_back { places.read_lately(index, bytes, all, answers()) } else { None };
             let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
-            if pace.non_temporal(lately.unwrap_or(slot)) && !is_answered {
+            if pace.non_temporal(lately.unwrap_or(slot), false) && !is_answered {
                 return PieceTarget { head, payload: slot, around: true, place: 0 };
             }
             found = if takes_next { places.take_next(index, bytes, all, answers()) } else { None };
