@@ -15,7 +15,7 @@ mod probe;
 mod refusals;
 mod straight;
 
-use pieces::{PieceTarget, piece_bytes, slots_of};
+use pieces::{NextPiece, PieceTarget, piece_bytes, slots_of};
 use places::{PLACE, PiecePlaces};
 pub(super) use probe::waiting_message;
 pub use probe::{Arrived, are_at_rest, arrived};
@@ -221,9 +221,8 @@ impl<'a> PairTransfer<'a> {
             self.leave_buffer();
             return None;
         }
-        let before = self.slots;
+        let (before, is_far) = (self.slots, t.is_far(self.peer));
         let pair = t.lines(self.peer).pair(t.rank(), self.peer);
-        let is_far = t.is_far(self.peer);
         let first = *self.first.get_or_insert_with(|| {
             self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
             self.way = pieces::uncut(self.way, self.awaited, &peer.pace);
@@ -255,8 +254,9 @@ impl<'a> PairTransfer<'a> {
                 return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let PieceTarget { head, payload, around, place } =
-                t.target_of_piece(self.peer, index, piece.bytes(), peer, (self.awaited, total - self.slots));
+            let next =
+                NextPiece { index, bytes: piece.bytes(), left: total - self.slots, awaited: self.awaited };
+            let PieceTarget { head, payload, around, place } = t.target_of_piece(self.peer, next, peer);
             kernels::copy(payload, piece, around);
             peer.pace.written();
             die_point!(70 "pair_copied");

@@ -41,6 +41,17 @@ pub(super) fn slots_of(bytes: usize, way: u64) -> u64 {
     if way & IN_HEAP != 0 { 1 } else { bytes.div_ceil(piece_bytes(way)).max(1) as u64 }
 }
 
+/// A piece that is sent next.
+pub(super) struct NextPiece {
+    /// Its slot, which is free.
+    pub index: u64,
+    pub bytes: usize,
+    /// Pieces of its message from this one on.
+    pub left: u64,
+    /// The peer has answered the message before.
+    pub awaited: bool,
+}
+
 /// Where a piece is written.
 pub(super) struct PieceTarget<'a> {
     pub head: &'a PairSlot,
@@ -55,20 +66,12 @@ pub(super) struct PieceTarget<'a> {
 const STAY: usize = 4 << 10;
 
 impl Transport {
-    /// Returns where this rank writes a piece of `bytes` bytes that takes slot `index` towards a peer, which is free. `awaited`: the peer
-    /// has answered the message before; `left`: pieces of the message from this one on.
+    /// Returns where this rank writes a piece towards a peer.
     #[inline(always)]
-    pub(super) fn target_of_piece(
-        &self,
-        to: Rank,
-        index: u64,
-        bytes: usize,
-        peer: &mut Peer,
-        (awaited, left): (bool, u64),
-    ) -> PieceTarget<'_> {
-        let (head, slot) = self.control().pair_slot(self.rank(), to, index, bytes);
-        match bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
-            true => self.target_in_place(head, slot, [to as u64, index], peer, (awaited, left)),
+    pub(super) fn target_of_piece(&self, to: Rank, piece: NextPiece, peer: &mut Peer) -> PieceTarget<'_> {
+        let (head, slot) = self.control().pair_slot(self.rank(), to, piece.index, piece.bytes);
+        match piece.bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
+            true => self.target_in_place(to, piece, (head, slot), peer),
             false => {
                 PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot, false), place: 0 }
             }
@@ -79,13 +82,13 @@ impl Transport {
     #[inline(never)]
     fn target_in_place<'a>(
         &'a self,
-        head: &'a PairSlot,
-        slot: Payload<'a>,
-        [to, index]: [u64; 2],
+        to: Rank,
+        piece: NextPiece,
+        (head, slot): (&'a PairSlot, Payload<'a>),
         peer: &mut Peer,
-        (awaited, left): (bool, u64),
     ) -> PieceTarget<'a> {
-        let (to, bytes, all) = (to as Rank, slot.bytes(), self.bytes_for_pieces());
+        let NextPiece { index, bytes, left, awaited } = piece;
+        let all = self.bytes_for_pieces();
         let place = |args: u64| self.place_of([self.rank(), to], bytes, args);
         let Peer { places, pace, taken, .. } = peer;
         let answers = || self.answers(to, *taken);
