@@ -80,7 +80,7 @@ pub fn begin(
     let places = t.places(cut.staged, rotates);
     // What is combined in place is at hand; a broadcast's output is overwritten unread.
     let reads_output = job.offer.in_place && job.collective != Collective::Broadcast;
-    let stream = job.output.bytes() >= hints::limits().streamed_from && !reads_output;
+    let stream = job.output.bytes() >= hints::STREAMED_FROM && !reads_output;
     Ok(ProgramProgress {
         linked,
         cut,

@@ -59,11 +59,11 @@ fn copy_long(to: *mut u8, from: *const u8, bytes: usize, non_temporal: bool) {
     // SAFETY: both ranges hold `bytes` bytes and do not overlap; head, body and tail lie within them.
     unsafe {
         if !non_temporal {
-            return match hints::limits().by_registers.contains(&bytes) {
-                #[cfg(target_arch = "x86_64")]
-                true => copy_by_registers(to, from, bytes),
-                _ => to.copy_from_nonoverlapping(from, bytes),
-            };
+            #[cfg(target_arch = "x86_64")]
+            if bytes >= hints::SHORTEST && bytes <= hints::limits().by_registers {
+                return copy_by_registers(to, from, bytes);
+            }
+            return to.copy_from_nonoverlapping(from, bytes);
         }
         let head = to.align_offset(LINE).min(bytes);
         let body = (bytes - head) / LINE * LINE;
@@ -75,7 +75,7 @@ fn copy_long(to: *mut u8, from: *const u8, bytes: usize, non_temporal: bool) {
     }
 }
 
-/// Copies by loads and stores of AVX registers, two lines at a time, and what is left of them in the C library's way.
+/// Copies by loads and stores of AVX registers, two lines at a time, and the last bytes by the C library.
 ///
 /// # Safety
 /// Both are valid for `bytes` and do not overlap; the CPU has AVX.

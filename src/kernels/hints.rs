@@ -5,16 +5,19 @@
 //! overwrite whole lines without reading them, and a claim takes as long as the copy that it was to make quicker.
 
 use super::copy::{LINE, copy};
+use super::isa::Isa;
 use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
-use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The smallest copy that goes around the caches on any processor.
 pub const LEAST_AROUND: usize = 2 << 10;
 
+/// The size from which on results of calls, and messages that are received, are written around the caches where no rank reads them soon.
+pub const STREAMED_FROM: usize = 16 << 20;
+
 /// The most bytes for which each hint pays on this processor; 0: never.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Claiming the payload of the next arrival.
     pub claimed_payload: usize,
@@ -29,12 +32,8 @@ pub struct Limits {
     pub demotes: bool,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
     pub stored: usize,
-    /// Not a limit but the sizes of copies that are made by AVX registers, where the C library's `rep movsb` is slower
-    /// (docs/decisions/0093). Only of processors that have AVX.
-    pub by_registers: Range<usize>,
-    /// Not a limit but the size from which on the results of calls and the messages that have come are written around the caches where no
-    /// rank reads them soon.
-    pub streamed_from: usize,
+    /// Copying by AVX registers in place of the C library's `rep movsb` (docs/decisions/0093). 0 without AVX.
+    pub by_registers: usize,
     /// Not a limit but the size from which on staged copies are written around the caches where that is quicker
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
@@ -77,8 +76,7 @@ impl Limits {
         side_by_side: 1 << 20,
         demotes: true,
         stored: 0,
-        by_registers: 0..0,
-        streamed_from: 16 << 20,
+        by_registers: 0,
         around_from: 16 << 10,
         around: Around::Compared,
         cut: 0,
@@ -94,8 +92,7 @@ impl Limits {
         side_by_side: 0,
         demotes: false,
         stored: 4 << 10,
-        by_registers: 0..0,
-        streamed_from: 16 << 20,
+        by_registers: 0,
         around_from: usize::MAX,
         around: Around::Probed,
         cut: 128 << 10,
@@ -106,7 +103,7 @@ impl Limits {
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.
     const ZEN_4: Limits = Limits {
         stored: 0,
-        by_registers: SHORTEST..256 << 10,
+        by_registers: 256 << 10,
         around_from: LEAST_AROUND,
         rotation: Rotation::All,
         swaps: true,
@@ -120,8 +117,8 @@ pub fn limits() -> &'static Limits {
     static HERE: OnceLock<Limits> = OnceLock::new();
     HERE.get_or_init(|| match family_of_amd_with_erms() {
         Some(26..) => Limits::ZEN_5,
-        Some(_) if has_avx() => Limits::ZEN_4,
-        Some(_) => Limits { by_registers: 0..0, ..Limits::ZEN_4 },
+        Some(_) if Isa::Avx2.is_supported() => Limits::ZEN_4,
+        Some(_) => Limits { by_registers: 0, ..Limits::ZEN_4 },
         None => Limits::GENERAL,
     })
 }
@@ -142,14 +139,6 @@ fn family_of_amd_with_erms() -> Option<u32> {
     None
 }
 
-/// Tells whether this processor has AVX, and the system keeps its registers.
-fn has_avx() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
 /// Copies `src` over lines that another core has read last, as [`copy`] does. The lines of small payloads were claimed, so they are
 /// copied without `rep movsb`, which starts late. `all`: the bytes of the payload that the copy is a part of.
 #[inline]
@@ -163,7 +152,7 @@ pub fn copy_over(dst: Payload<'_>, src: Payload<'_>, all: usize) {
 }
 
 /// The smallest copy for which a C library may use `rep movsb`.
-const SHORTEST: usize = 2 << 10;
+pub(super) const SHORTEST: usize = 2 << 10;
 
 /// Copies whole lines by ordinary stores.
 fn store_lines(dst: Payload<'_>, src: Payload<'_>) {

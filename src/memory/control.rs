@@ -374,11 +374,17 @@ mod tests {
         let control = Control::create(Layout::new(2, Layout::rotated_staging(2))).unwrap();
         let range = |view: Payload<'_>| (view.addr() as usize, view.addr() as usize + view.bytes());
         let (base, all) = (control.segment().base(), control.layout().total());
-        let last = control.layout().bytes_for_pieces() - PAIR_SLOT;
+        let last_at = control.layout().bytes_for_pieces() - PAIR_SLOT;
         let mut ranges = Vec::new();
         for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             ranges.push(range(control.pair_slot(from, to, PAIR_SLOTS as u64 - 1, PAIR_SLOT).1));
-            let [first, last] = [0, last].map(|at| range(control.piece_place(from, to, at, PAIR_SLOT)));
+            let [first, last] =
+                [0, last_at].map(|at| range(control.piece_place(from, to, at, PAIR_SLOT).unwrap()));
+            for (at, bytes) in
+                [(last_at + PLACES_APART, PAIR_SLOT), (last_at + PAIR_SLOT, 1), (usize::MAX, 0)]
+            {
+                assert!(control.piece_place(from, to, at, bytes).is_none(), "{bytes} bytes at {at}");
+            }
             ranges.push((first.0, last.1));
         }
         ranges.sort_unstable();

@@ -138,12 +138,11 @@ impl Lines {
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
-    /// Returns the place of a piece of a message from one rank to another, `at` bytes behind the first.
+    /// Returns the place of a piece of a message from one rank to another, `at` bytes behind the first; `None`: it is outside of all.
     #[inline]
-    pub fn piece_place(&self, from: u32, to: u32, at: usize, bytes: usize) -> Payload<'_> {
+    pub fn piece_place(&self, from: u32, to: u32, at: usize, bytes: usize) -> Option<Payload<'_>> {
         let (first, all) = self.layout.places_for_pieces(from, to);
-        assert!(at <= all && bytes <= all - at, "a piece outside of its places");
-        self.segment.view(first + at, bytes).expect("within the layout")
+        if at <= all && bytes <= all - at { self.segment.view(first + at, bytes) } else { None }
     }
     /// Returns where that slot begins in the segment; it holds `bytes` bytes.
     #[inline]

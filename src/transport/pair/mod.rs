@@ -326,7 +326,7 @@ impl<'a> PairTransfer<'a> {
         let begins = self.first.is_none();
         let first = *self.first.get_or_insert(peer.taken);
         let mut total = slots_of(self.data.bytes(), self.way);
-        let is_streamed = self.data.bytes() >= hints::limits().streamed_from;
+        let is_streamed = self.data.bytes() >= hints::STREAMED_FROM;
         if begins && self.data.bytes() >= STRAIGHT_FROM && t.is_far(self.peer) {
             self.open_buffer(t, first);
         }

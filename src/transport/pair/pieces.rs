@@ -1,6 +1,6 @@
 //! How a message is cut into pieces, and whether a piece lies in its slot or in a place (see `places.rs`).
 
-use super::places::{ANSWERED, PLACED_FROM, PiecePlaces, is_within};
+use super::places::{ANSWERED, PLACED_FROM, PiecePlaces, is_placed};
 use super::{FINE, IN_HEAP, MEDIUM, Peer};
 use crate::error::{Error, Result};
 use crate::kernels::hints;
@@ -70,7 +70,7 @@ impl Transport {
     #[inline(always)]
     pub(super) fn target_of_piece(&self, to: Rank, piece: NextPiece, peer: &mut Peer) -> PieceTarget<'_> {
         let (head, slot) = self.control().pair_slot(self.rank(), to, piece.index, piece.bytes);
-        match piece.bytes >= PLACED_FROM && self.bytes_for_pieces() > 0 {
+        match piece.bytes >= PLACED_FROM && peer.places.all > 0 {
             true => self.target_in_place(to, piece, (head, slot), peer),
             false => {
                 PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot, false), place: 0 }
@@ -88,8 +88,6 @@ impl Transport {
         peer: &mut Peer,
     ) -> PieceTarget<'a> {
         let NextPiece { index, bytes, left, awaited } = piece;
-        let all = self.bytes_for_pieces();
-        let place = |args: u64| self.place_of([self.rank(), to], bytes, args);
         let Peer { places, pace, taken, .. } = peer;
         let answers = || self.answers(to, *taken);
         // The receiver can answer in the places of a message's last pieces: where pieces go around the caches else, only these do not.
@@ -99,40 +97,40 @@ impl Transport {
         let is_answered = awaited && is_last && places.has_answers;
         let takes_next = is_answered || bytes > STAY;
         if found.is_none() {
-            let reads_back = takes_next && !pace.is_around();
-            let lately = if reads_back { places.read_lately(index, bytes, all, answers()) } else { None };
-            let lately = lately.map(|at| self.control().piece_place(self.rank(), to, at, bytes));
+            let is_probe = takes_next && !pace.is_around() && pace.leaves_lines(bytes);
+            let lately = if is_probe { places.read_lately(index, bytes, answers()) } else { None };
+            let lately = lately
+                .map(|at| self.control().piece_place(self.rank(), to, at, bytes).expect("within the places"));
             if pace.non_temporal(lately.unwrap_or(slot), false) && !is_answered {
                 return PieceTarget { head, payload: slot, around: true, place: 0 };
             }
-            found = if takes_next { places.take_next(index, bytes, all, answers()) } else { None };
+            found = if takes_next { places.take_next(index, bytes, answers()) } else { None };
         }
-        let args = found.unwrap_or(0);
-        PieceTarget { head, payload: place(args).unwrap_or(slot), around: false, place: args }
+        let (payload, place) = match found {
+            Some(args) => (self.place_of([self.rank(), to], bytes, args).expect("within the places"), args),
+            None => (slot, 0),
+        };
+        PieceTarget { head, payload, around: false, place }
     }
 
     /// Returns where a piece lies that has come from a peer. `args`: of its line.
     #[inline]
     pub(super) fn piece_from(&self, from: Rank, index: u64, bytes: usize, args: u64) -> Result<Payload<'_>> {
-        if !is_within(args, bytes, self.bytes_for_pieces()) {
-            return Err(misplaced(from, bytes));
+        match is_placed(args) {
+            true => self.place_of([from, self.rank()], bytes, args).ok_or_else(|| misplaced(from, bytes)),
+            false => Ok(self.lines(from).pair_slot(from, self.rank(), index, bytes).1),
         }
-        let slot = || self.lines(from).pair_slot(from, self.rank(), index, bytes).1;
-        Ok(self.place_of([from, self.rank()], bytes, args).unwrap_or_else(slot))
     }
 
-    /// Bytes of this rank's places for pieces to a peer; 0: pieces lie in their slots. All of a host's ranks tell the same.
-    #[inline]
-    fn bytes_for_pieces(&self) -> usize {
-        if self.rotates() { self.control().layout().bytes_for_pieces() } else { 0 }
-    }
-
-    /// Makes sure that this rank can write pieces of a message of `bytes` bytes towards a peer.
+    /// Makes sure that this rank can write pieces of a message of `bytes` bytes to places, where all of a host's ranks rotate.
     #[inline]
     pub(super) fn reserve_places(&self, to: Rank, bytes: usize, places: &mut PiecePlaces) -> Result<()> {
-        let needs = bytes >= PLACED_FROM && self.bytes_for_pieces() > 0;
-        if needs && !std::mem::replace(&mut places.reserved, true) {
-            self.control().reserve_places_for_pieces(self.rank(), to)?;
+        if bytes >= PLACED_FROM && places.all == 0 && self.rotates() {
+            let all = self.control().layout().bytes_for_pieces();
+            if all > 0 {
+                self.control().reserve_places_for_pieces(self.rank(), to)?;
+            }
+            places.all = all;
         }
         Ok(())
     }

@@ -9,10 +9,10 @@
 //! a rank writes first to places that it has read, those of the peer and its own that have come back, and else to the next one of its
 //! own (docs/decisions/0075).
 //!
-//! Nobody asks whether a place is free. A piece hands its place to the receiver, who may write one answer there while it has taken no
-//! more than [`ANSWERED`] slots after the piece's. The owner writes to it again when it has read an answer there, or from [`APART`] slots after
-//! the piece on: it could not send so much before the receiver had taken more than those slots, and an answer is in the ring by then,
-//! where [`PiecePlaces::is_free`] sees it.
+//! Flow control of places follows from the numbers of slots, without an acknowledgement of its own. The receiver of a piece may write one
+//! answer to the piece's place, until it has taken [`ANSWERED`] more slots. The owner may overwrite the place in two cases: it has read an answer
+//! there, or it sends a piece [`APART`] slots later. In the second case the ring's flow control guarantees that the receiver has taken more than
+//! [`ANSWERED`] slots. Then an answer in the place, if there is one, is already in the ring, where [`PiecePlaces::is_free`] finds it.
 
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS, PLACES_APART, place_bytes};
 use crate::memory::view::Payload;
@@ -43,8 +43,8 @@ const LATELY: usize = 1 << 20;
 /// The places of this rank's pieces to a peer, and those that it has read.
 #[derive(Clone, Default)]
 pub(super) struct PiecePlaces {
-    /// This rank's memory for them is reserved.
-    pub reserved: bool,
+    /// Bytes of its own places; 0: none are reserved.
+    pub all: usize,
     /// The last piece that this rank has read was large enough for a place.
     pub has_answers: bool,
     /// Where the next place of its own lies.
@@ -70,7 +70,7 @@ impl PiecePlaces {
     #[inline]
     pub fn has_read(&mut self, args: u64, index: u64, bytes: usize) {
         self.has_answers = bytes >= PLACED_FROM;
-        if args & PLACED != 0 {
+        if is_placed(args) {
             self.keep(ReadPlace { of_peer: args & OF_RECEIVER == 0, index, at: offset(args), bytes });
         }
     }
@@ -102,17 +102,11 @@ impl PiecePlaces {
         Some(PLACED | word(place.at))
     }
 
-    /// Takes this rank's next place, for a piece of `bytes` bytes in slot `index`; `None`: it may still be read. `all`: the bytes of all
-    /// places; `answers`: see [`Transport::answers`].
-    pub fn take_next(
-        &mut self,
-        index: u64,
-        bytes: usize,
-        all: usize,
-        answers: impl Iterator<Item = u64>,
-    ) -> Option<u64> {
+    /// Takes this rank's next place, for a piece of `bytes` bytes in slot `index`; `None`: it may still be read.
+    /// `answers`: see [`Transport::answers`].
+    pub fn take_next(&mut self, index: u64, bytes: usize, answers: impl Iterator<Item = u64>) -> Option<u64> {
         let place = place_bytes(bytes);
-        let at = if self.next + place > all { 0 } else { self.next };
+        let at = if self.next + place > self.all { 0 } else { self.next };
         self.next = at + place;
         self.read
             .retain(|read| read.of_peer || !overlap(&(at..at + place), &(read.at..read.at + read.bytes)));
@@ -124,13 +118,12 @@ impl PiecePlaces {
         &mut self,
         index: u64,
         bytes: usize,
-        all: usize,
         answers: impl Iterator<Item = u64>,
     ) -> Option<usize> {
-        let at = (self.next + all - LATELY) % all / PLACES_APART * PLACES_APART;
+        let at = (self.next + self.all - LATELY) % self.all / PLACES_APART * PLACES_APART;
         let place = at..at + bytes;
         (index >= LATELY as u64 / PAIR_SLOT as u64
-            && place.end <= all
+            && place.end <= self.all
             && self.is_free(place.clone(), index, answers))
         .then_some(at)
     }
@@ -153,10 +146,10 @@ impl PiecePlaces {
     }
 }
 
-/// Tells whether a piece of `bytes` bytes lies in its slot or within the places, which have `all` bytes, as its line says.
+/// Tells whether a piece lies in a place, as its line says; else it lies in its slot.
 #[inline]
-pub(super) fn is_within(args: u64, bytes: usize, all: usize) -> bool {
-    args & PLACED == 0 || offset(args) + bytes <= all
+pub(super) fn is_placed(args: u64) -> bool {
+    args & PLACED != 0
 }
 
 #[inline]
@@ -183,12 +176,11 @@ impl Transport {
         })
     }
 
-    /// Returns the place of a piece of `bytes` bytes from one rank to another, by its slot's line; `None`: it lies in the slot.
+    /// Returns the place of a piece of `bytes` bytes from one rank to another, by its slot's line; `None`: the line names none that exists.
     #[inline]
     pub(super) fn place_of(&self, [from, to]: [Rank; 2], bytes: usize, args: u64) -> Option<Payload<'_>> {
         let owners = if args & OF_RECEIVER == 0 { [from, to] } else { [to, from] };
-        (args & PLACED != 0)
-            .then(|| self.lines(owners[0]).piece_place(owners[0], owners[1], offset(args), bytes))
+        self.lines(owners[0]).piece_place(owners[0], owners[1], offset(args), bytes)
     }
 }
 

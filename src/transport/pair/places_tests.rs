@@ -29,7 +29,7 @@ struct Side {
 
 struct Model {
     sides: [Side; 2],
-    /// Who wrote each part of either rank's places, and in which slot.
+    /// The sender and the slot of the last write to each part of either rank's places.
     memory: [Vec<(usize, u64)>; 2],
     random: u64,
     /// Of eight pieces, those that go by slots.
@@ -73,11 +73,11 @@ impl Model {
         let mut found = if prefers_slot || begins { None } else { places.take_read(index, bytes, taken) };
         self.again += u64::from(found.is_some());
         if found.is_none() && !prefers_slot {
-            if let Some(at) = places.read_lately(index, bytes, ALL, pending.iter().copied()) {
+            if let Some(at) = places.read_lately(index, bytes, pending.iter().copied()) {
                 // A probe writes there.
                 self.memory[me][Model::parts(&(at..at + bytes))].fill((2, index));
             }
-            found = places.take_next(index, bytes, ALL, pending.into_iter());
+            found = places.take_next(index, bytes, pending.into_iter());
         }
         let lies = found.map(|args| {
             let at = super::offset(args);
@@ -135,7 +135,10 @@ impl Model {
         let memory = || vec![(2, 0); ALL / PLACES_APART];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut model = Model {
-            sides: Default::default(),
+            sides: [(); 2].map(|()| Side {
+                places: PiecePlaces { all: ALL, ..PiecePlaces::default() },
+                ..Side::default()
+            }),
             memory: [memory(), memory()],
             random,
             by_slot: 0,
@@ -181,12 +184,12 @@ fn whoever_reads_a_place_finds_what_was_sent() {
 
 #[test]
 fn two_ranks_that_answer_each_other_stay_in_one_place() {
-    let mut sides = [PiecePlaces::default(), PiecePlaces::default()];
+    let mut sides = [(); 2].map(|()| PiecePlaces { all: ALL, ..PiecePlaces::default() });
     let mut args = Vec::new();
     for message in 0..10u64 {
         let (me, index) = ((message % 2) as usize, message / 2);
         let found = sides[me].take_read(index, 16 << 10, index + me as u64);
-        let found = found.or_else(|| sides[me].take_next(index, 16 << 10, ALL, std::iter::empty()));
+        let found = found.or_else(|| sides[me].take_next(index, 16 << 10, std::iter::empty()));
         let found = found.expect("nobody else is there");
         sides[1 - me].has_read(found, index, 16 << 10);
         args.push(found);
@@ -196,24 +199,18 @@ fn two_ranks_that_answer_each_other_stay_in_one_place() {
 }
 
 #[test]
-fn a_line_that_names_a_place_outside_of_all_is_found() {
-    let last = ALL - (32 << 10);
-    for (at, bytes, within) in
-        [(0, ALL, true), (last, 32 << 10, true), (last + PLACES_APART, 32 << 10, false), (ALL, 1, false)]
-    {
-        assert_eq!(super::is_within(super::PLACED | super::word(at), bytes, ALL), within, "{bytes} at {at}");
-    }
-    assert!(super::is_within(super::word(ALL), 32 << 10, 0), "it lies in its slot");
-    assert!(!super::is_within(super::PLACE, 0, ALL));
+fn a_line_tells_a_place_from_a_slot() {
+    assert!(super::is_placed(super::PLACED) && super::is_placed(super::PLACE));
+    assert!(!super::is_placed(super::word(ALL)), "it lies in its slot");
 }
 
 #[test]
 fn what_was_read_lately_is_what_nobody_reads() {
-    let mut places = PiecePlaces::default();
+    let mut places = PiecePlaces { all: ALL, ..PiecePlaces::default() };
     let step = place_bytes(32 << 10);
     for index in 0..200 {
-        let lately = places.read_lately(index, 32 << 10, ALL, std::iter::empty());
-        let next = places.take_next(index, 32 << 10, ALL, std::iter::empty()).expect("free");
+        let lately = places.read_lately(index, 32 << 10, std::iter::empty());
+        let next = places.take_next(index, 32 << 10, std::iter::empty()).expect("free");
         let Some(at) = lately else { continue };
         let distance = (super::offset(next) + ALL - at) % ALL;
         assert!(distance > ANSWERED as usize * step && distance <= LATELY + 2 * step, "{index}: {distance}");
