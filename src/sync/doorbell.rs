@@ -1,26 +1,25 @@
 //! Waking a rank that sleeps.
 //!
-//! Posting must stay cheap when no rank sleeps, which is nearly always: one fence and one load of a line that
-//! everybody only reads. The two sides meet like this:
+//! Posting must stay cheap when no rank sleeps, which is nearly always: one load of a line that everybody only reads. The two sides
+//! meet like this:
 //!
 //! ```text
 //!     poster                           sleeper
-//!     store data (Release)             sleepers += 1; asleep += 1; ticket = rings
-//!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
-//!     sleepers == 0 ? done             data there ? do not sleep
-//!     asleep ? rings += 1, wake        futex_wait(rings == ticket)
+//!     store data (Release)             sleepers += 1; asleep += 1; fence(SeqCst)
+//!     sleepers == 0 ? done             ticket = rings; data there ? do not sleep
+//!     asleep ? rings += 1, wake        futex_wait(rings == ticket), for SETTLED at first
+//!                                      ticket = rings; data there ? do not sleep
+//!                                      futex_wait(rings == ticket)
 //! ```
 //!
-//! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the poster sees the sleeper or the
-//! sleeper sees the data: no wake is lost. A sleeper also looks up by itself every few milliseconds, because a peer
-//! that was killed rings no bell.
-//!
-//! Posts are many and sleeps are few, so where the system lets the sleeper put a fence into all posters ([`Sleepers::spare_posters`]),
-//! (A) is left out and (B) is that one: a poster has passed it before its store, and sees the sleeper, or after it, and the sleeper
-//! sees the data (docs/decisions/0091).
+//! The poster has no fence, so its processor may load `sleepers` before the store of the data is out of its store buffer: then neither
+//! sees the other at first. The store is out within a microsecond or a few, and the sleeper looks again after [`SETTLED`], still announced, before it
+//! sleeps for long: who posts from its announcement on rings, and what was posted before is there by then (docs/decisions/0094).
+//! A sleeper also looks up by itself every few milliseconds, because a peer that was killed rings no bell.
 
 use super::prim::compiler_fence;
 use super::prim::model::{AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 /// The doorbell of one rank.
 #[repr(C, align(64))]
@@ -32,72 +31,50 @@ pub struct Doorbell {
     asleep: AtomicU32,
 }
 
-/// The number of sleeping ranks, and how they and posters meet: the only word that a poster reads.
+/// The number of sleeping ranks: the only word that a poster reads.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Sleepers(AtomicU32);
 
-/// The bit of [`Sleepers`] that says that posters need no fence.
-const SPARED: u32 = 1 << 31;
+/// The first look of a sleeper whose bell has not rung comes after this: much longer than a store takes to leave its processor's store buffer.
+pub(super) const SETTLED: Duration = Duration::from_micros(200);
 
 impl Sleepers {
-    /// Lets posters do without a fence: from now on those that are about to sleep put one into all processes that [admit] it. All that post have to.
-    ///
-    /// [admit]: crate::sys::membarrier::admit
-    pub fn spare_posters(&self) {
-        self.0.fetch_or(SPARED, Ordering::Relaxed);
-    }
-
-    /// Takes that back, for a poster that cannot admit it.
-    pub fn spare_no_poster(&self) {
-        self.0.fetch_and(!SPARED, Ordering::Relaxed);
-    }
-
-    /// Tells whether posters do without a fence.
-    pub fn are_posters_spared(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & SPARED != 0
-    }
-
     /// Calls after the store that others may be waiting for. True if some rank has to be rung.
     #[inline]
     pub fn after_post(&self) -> bool {
-        // ORDER: the processor may still load before it stores, which a sleeper's fence puts right.
+        // ORDER: the processor may still load before it stores; see the head of this file.
         compiler_fence(Ordering::SeqCst);
-        let word = self.0.load(Ordering::Relaxed);
-        if word & SPARED != 0 {
-            return word != SPARED;
-        }
-        // ORDER: fence (A) of the module's drawing; partner: `Doorbell::prepare`.
-        fence(Ordering::SeqCst);
-        self.0.load(Ordering::Relaxed) & !SPARED != 0
+        self.0.load(Ordering::Relaxed) != 0
     }
+}
 
-    /// Calls before a sleeper looks once more.
-    fn fence(&self) {
-        // ORDER: fence (B) of the module's drawing; partner: `Sleepers::after_post`.
-        fence(Ordering::SeqCst);
-        #[cfg(not(loom))]
-        if self.are_posters_spared() && !crate::sys::membarrier::fence_others() {
-            // Forbidden since. Who has posted without a fence so far is seen by the next look of those that sleep.
-            self.spare_no_poster();
-        }
+/// A sleeper's announcement, which lasts until this is dropped.
+pub struct Announced<'a> {
+    doorbell: &'a Doorbell,
+    sleepers: &'a Sleepers,
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.doorbell.asleep.fetch_sub(1, Ordering::Relaxed);
+        self.sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Doorbell {
-    /// Announces sleep. Afterwards look at the data once more; sleep only if it is still not there.
-    pub fn prepare(&self, sleepers: &Sleepers) -> u32 {
+    /// Announces sleep. Afterwards take a [ticket](Doorbell::ticket) and look at the data once more; sleep only if it is still not there.
+    pub fn announce<'a>(&'a self, sleepers: &'a Sleepers) -> Announced<'a> {
         sleepers.0.fetch_add(1, Ordering::Relaxed);
         self.asleep.fetch_add(1, Ordering::Relaxed);
-        let ticket = self.rings.load(Ordering::Relaxed);
-        sleepers.fence();
-        ticket
+        // ORDER: who posts from now on sees the announcement.
+        fence(Ordering::SeqCst);
+        Announced { doorbell: self, sleepers }
     }
 
-    /// Takes the announcement back.
-    pub fn finish(&self, sleepers: &Sleepers) {
-        self.asleep.fetch_sub(1, Ordering::Relaxed);
-        sleepers.0.fetch_sub(1, Ordering::Relaxed);
+    /// Returns what the futex word must hold for a sleep to begin.
+    pub fn ticket(&self) -> u32 {
+        self.rings.load(Ordering::Acquire)
     }
 
     /// Tells whether the bell has rung since `ticket` was taken.
@@ -140,25 +117,25 @@ mod model {
     use crate::sync::prim::model::AtomicU64;
     use loom::sync::Arc;
 
-    /// Either the sleeper sees the post or the poster sees the sleeper.
+    /// A sleeper that the poster sees is rung after its ticket, or its look sees the post.
     #[test]
-    fn no_wake_is_lost() {
+    fn who_has_announced_sleep_is_rung() {
         loom::model(|| {
             let shared = Arc::new((Doorbell::default(), Sleepers::default(), AtomicU64::new(0)));
+            let (doorbell, sleepers, data) = &*shared;
+            let announced = doorbell.announce(sleepers);
             let theirs = shared.clone();
             let poster = loom::thread::spawn(move || {
                 let (doorbell, sleepers, data) = &*theirs;
                 data.store(1, Ordering::Release);
                 sleepers.after_post() && doorbell.strike()
             });
-            let (doorbell, sleepers, data) = &*shared;
-            let ticket = doorbell.prepare(sleepers);
+            let ticket = doorbell.ticket();
             let sees_data = data.load(Ordering::Acquire) == 1;
-            let would_sleep = !sees_data;
-            let rung = poster.join().unwrap();
-            let woken = doorbell.rings.load(Ordering::Relaxed) != ticket;
-            assert!(!would_sleep || (rung && woken), "a sleeper that nobody rings");
-            doorbell.finish(sleepers);
+            assert!(poster.join().unwrap(), "it was announced before");
+            assert!(sees_data || doorbell.has_rung_since(ticket), "a sleeper that nobody rings");
+            drop(announced);
+            assert!(!sleepers.after_post() && !doorbell.is_asleep());
         });
     }
 }
@@ -167,14 +144,21 @@ mod model {
 mod tests {
     use super::*;
     use crate::sync::prim::pause;
-    use crate::sys::{cpu, membarrier};
+    use crate::sys::{cpu, futex};
     use std::sync::atomic::AtomicBool;
 
-    /// A post and a look before sleep, at the same time, again and again. Returns how often neither saw the other.
-    fn lost_wakes(sleepers: &Sleepers, rounds: u32) -> usize {
-        let (doorbell, data) = (Doorbell::default(), AtomicU32::new(0));
+    /// The lines that a poster has to fetch, one after the other, before its post can leave the store buffer.
+    type Lines = [[AtomicU32; 16]; 32];
+
+    /// A post and a sleeper's first looks, at the same time, again and again.
+    #[test]
+    fn who_misses_a_post_without_a_ring_sees_it_when_stores_have_settled() {
+        const ROUNDS: u32 = 20_000;
+        let (sleepers, doorbell, data) = (Sleepers::default(), Doorbell::default(), AtomicU32::new(0));
         let (begun, posted) = (AtomicU32::new(0), AtomicU32::new(0));
-        let rung = AtomicBool::new(false);
+        let (rung, lines) = (AtomicBool::new(false), Lines::default());
+        let write_lines = |round| lines.iter().for_each(|line| line[0].store(round, Ordering::Relaxed));
+        let mut lost = 0;
         let until = |word: &AtomicU32, round| {
             let mut looks = 0u32;
             // BOUND: the other thread comes to that round.
@@ -185,51 +169,37 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for round in 1..=rounds {
+                for round in 1..=ROUNDS {
                     until(&begun, round);
-                    // Its line is at hand, and that of the data is not: a load that comes after the store may be early.
-                    let _ = sleepers.are_posters_spared();
+                    // That line is at hand, and the others are not: a load that comes after the store may be early.
+                    let _ = sleepers.after_post();
+                    write_lines(round);
                     data.store(round, Ordering::Release);
-                    rung.store(sleepers.after_post(), Ordering::Relaxed);
+                    let is_asleep = sleepers.after_post();
+                    if is_asleep {
+                        doorbell.ring();
+                    }
+                    rung.store(is_asleep, Ordering::Relaxed);
                     posted.store(round, Ordering::Release);
                 }
             });
-            let is_lost = |&round: &u32| {
-                let _ = data.load(Ordering::Acquire);
+            for round in 1..=ROUNDS {
+                write_lines(round);
                 begun.store(round, Ordering::Release);
                 // Now a little earlier than the post, now a little later.
-                (0..round % 32).for_each(|_| pause());
-                doorbell.prepare(sleepers);
-                let sees = data.load(Ordering::Acquire) == round;
+                (0..round % 64).for_each(|_| pause());
+                let announced = doorbell.announce(&sleepers);
+                let ticket = doorbell.ticket();
+                let mut sees = data.load(Ordering::Acquire) == round;
+                if !sees {
+                    futex::wait(doorbell.word(), ticket, SETTLED);
+                    sees = data.load(Ordering::Acquire) == round;
+                }
                 until(&posted, round);
-                doorbell.finish(sleepers);
-                !sees && !rung.load(Ordering::Relaxed)
-            };
-            (1..=rounds).filter(is_lost).count()
-        })
-    }
-
-    #[test]
-    fn no_wake_is_lost_where_posters_have_no_fence() {
-        let sleepers = Sleepers::default();
-        if membarrier::admit() {
-            sleepers.spare_posters();
-        }
-        assert_eq!(lost_wakes(&sleepers, 100_000), 0);
-    }
-
-    #[test]
-    fn a_poster_has_a_fence_again_when_one_of_them_cannot_do_without() {
-        let sleepers = Sleepers::default();
-        assert!(!sleepers.are_posters_spared() && !sleepers.after_post());
-        sleepers.spare_posters();
-        assert!(sleepers.are_posters_spared() && !sleepers.after_post(), "nobody sleeps");
-        let doorbell = Doorbell::default();
-        doorbell.prepare(&sleepers);
-        assert!(sleepers.after_post());
-        sleepers.spare_no_poster();
-        assert!(!sleepers.are_posters_spared() && sleepers.after_post());
-        doorbell.finish(&sleepers);
-        assert!(!sleepers.after_post());
+                lost += u32::from(!sees && !rung.load(Ordering::Relaxed));
+                drop(announced);
+            }
+        });
+        assert_eq!(lost, 0);
     }
 }

@@ -7,7 +7,7 @@
 //! without the awaited data makes it yield again before it sleeps (docs/decisions/0092). Where no other rank has been seen on this core it spins for longer before it yields: it would give
 //! the core to strangers.
 
-use super::doorbell::{Doorbell, Sleepers};
+use super::doorbell::{Announced, Doorbell, SETTLED, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use super::wait_time::WaitTime;
 use crate::sys::interrupt::{self, Interrupted};
@@ -252,6 +252,7 @@ impl Waiter<'_> {
         let waiting = NotedWait::polling();
         let mut has_watched = false;
         let mut first_ns = None;
+        let mut announced = None;
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
@@ -287,34 +288,33 @@ impl Waiter<'_> {
                 yields = yields.wrapping_add(1);
                 cpu::yield_now();
             } else {
-                yields = match self.nap(&mut ready) {
+                yields = match self.nap(&mut announced, &mut ready) {
                     Nap::Ready => return Ok(()),
                     // Other ranks are at work: a waiter that sleeps again at once is woken for each of their slices.
-                    Nap::Rung if self.backoff.fits => YIELDS_A_LOOK,
+                    Nap::Rung if self.backoff.fits => {
+                        announced = None;
+                        YIELDS_A_LOOK
+                    }
                     Nap::Rung | Nap::Over => most_yields.next_multiple_of(YIELDS_A_LOOK),
                 };
             }
         }
     }
 
-    /// Sleeps until the bell rings or it is time to look up.
-    fn nap(&self, ready: &mut impl FnMut() -> bool) -> Nap {
-        let ticket = self.doorbell.prepare(self.sleepers);
+    /// Sleeps until the bell rings or it is time to look up. `announced`: the announcement of sleep, which stays.
+    fn nap<'a>(&'a self, announced: &mut Option<Announced<'a>>, ready: &mut impl FnMut() -> bool) -> Nap {
+        let nap = if announced.is_some() { self.nap } else { self.nap.min(SETTLED) };
+        announced.get_or_insert_with(|| self.doorbell.announce(self.sleepers));
+        let ticket = self.doorbell.ticket();
         self.neighbours.inspect(|others| others.falls_asleep());
-        let is_ready = ready();
-        if !is_ready {
-            #[cfg(not(loom))]
-            futex::wait(self.doorbell.word(), ticket, self.nap);
-            #[cfg(loom)]
-            let _ = (ticket, self.nap, futex::wake_all);
+        if ready() {
+            return Nap::Ready;
         }
-        let is_rung = self.doorbell.has_rung_since(ticket);
-        self.doorbell.finish(self.sleepers);
-        match (is_ready, is_rung) {
-            (true, _) => Nap::Ready,
-            (false, true) => Nap::Rung,
-            (false, false) => Nap::Over,
-        }
+        #[cfg(not(loom))]
+        futex::wait(self.doorbell.word(), ticket, nap);
+        #[cfg(loom)]
+        let _ = (ticket, nap, futex::wake_all);
+        if self.doorbell.has_rung_since(ticket) { Nap::Rung } else { Nap::Over }
     }
 }
 

@@ -7,7 +7,6 @@
 //! A thread inherits its mask: the creating thread sets it, spawns, and restores its own.
 
 use super::interrupt;
-use super::membarrier;
 use super::progress_hook::WaitHook;
 use super::waiting::NotedWait;
 use crate::sync::lock::{Condvar, Mutex};
@@ -63,8 +62,6 @@ pub fn spawn_with_stack(
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let _masked = Masked::new();
-    // A process of several threads would be kept for milliseconds; whether it can is asked where it matters.
-    membarrier::admit();
     Builder::new().name(name.into()).stack_size(stack).spawn(body)
 }
 

@@ -17,7 +17,6 @@ pub mod kept_file;
 pub mod kick;
 pub mod limits;
 pub mod maps;
-pub mod membarrier;
 pub mod network;
 pub mod ofi;
 pub mod openmp;

@@ -82,10 +82,6 @@ impl ChildEntrance<'_> {
             Lifeline::extend(above, &transport, world);
         }
         transport.tell_single_copy_as(above);
-        // Each member is one of that communicator as well, so what it has found holds here.
-        if above.control().header().sleepers.are_posters_spared() {
-            transport.control().header().sleepers.spare_posters();
-        }
         let membership = control.keep(rank)?;
         die_point!(84 "join_kept");
         // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.

@@ -15,7 +15,7 @@ use crate::memory::heap::{self, PeerHeap};
 use crate::planner::profile::HostProfile;
 use crate::sync::wait::Backoff;
 use crate::sys::process::Card;
-use crate::sys::{cpu, keeper, membarrier, process};
+use crate::sys::{cpu, keeper, process};
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::identity::{self, Identity};
@@ -180,10 +180,6 @@ impl PreparedRank {
         let index = index.ok_or_else(|| Error::internal("a rank is not among those that it meets"))? as u32;
         let refuse = |e: &Error| bootstrap::refuse(place, index, ranks.len() as u32, e);
         let own_control = (index == 0).then(|| Control::create(layout)).transpose().inspect_err(refuse)?;
-        if let Some(control) = own_control.as_ref().filter(|_| membarrier::admit()) {
-            // A rank that cannot admit it takes that back before it counts as a member.
-            control.header().sleepers.spare_posters();
-        }
         let info = self.introduction.encode(self.profile.as_ref());
         let mut fds = vec![self.heap.file()?.as_fd()];
         if let Some(control) = &own_control {
@@ -275,9 +271,6 @@ impl PreparedRank {
         transport
             .introduce(identities.into_iter().map(|identity| identity.unwrap_or_else(of_none)).collect());
         transport.tell_single_copy(settings.single_copy, rivals <= cpu::usable_cores());
-        if !membarrier::admit() {
-            transport.control().header().sleepers.spare_no_poster();
-        }
         Ok(transport)
     }
 
