@@ -972,7 +972,7 @@ pennyResult_t pennyCommDevice(pennyComm_t comm,
                               int *device);
 
 // Allocates memory that the other ranks can reach, aligned to 64 bytes. Its contents are undefined at first, as with
-// malloc. Any buffer may be passed to any call; calls on this memory copy less.
+// malloc. Any buffer may be passed to any call; large calls on this memory copy less.
 //
 // ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
 pennyResult_t pennyMemAlloc(void **ptr,

@@ -120,6 +120,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "1: peers read large private buffers through the kernel where it permits; 0: never; unset: where that is quick",
     },
     Variable {
+        name: "PENNY_ZERO_COPY_FROM",
+        kind: "bytes",
+        about: "the size of calls and messages from which on peers read and write memory of `pennyMemAlloc` and registered buffers where they lie; unset: where that is quick",
+    },
+    Variable {
         name: "PENNY_NET",
         kind: "word",
         about: "libfabric's provider between hosts, such as `tcp` or `verbs`; `off`: ranks run on one host; unset: tcp",

@@ -8,6 +8,7 @@ use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
 use super::onesided::window_table::Windows;
+use super::onesided::zero_copy::{self, ZeroCopyFrom};
 use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
@@ -19,7 +20,6 @@ use crate::onesided::Races;
 use crate::planner::Chosen;
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
-use crate::sys::cpu;
 use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
@@ -76,18 +76,6 @@ pub struct CommCore {
     pub(super) products: Vec<u64>,
 }
 
-/// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
-/// takes a second synchronisation, which is expensive where ranks share a core, and wasted on peers of other hosts, which read nothing in place.
-fn shared_from(transport: &Transport) -> usize {
-    if transport.has_far() {
-        return usize::MAX;
-    }
-    let cores = cpu::usable_cores();
-    // Launchers give each rank cores of its own.
-    let fit = transport.nranks() as usize <= cores || cpu::sharing_cores(transport.processes()) <= cores;
-    if fit { 4096 } else { 8 * 1024 + 1 }
-}
-
 impl CommCore {
     pub(super) fn new(
         handle: CommHandle,
@@ -96,14 +84,15 @@ impl CommCore {
         planner: Planner,
         device: u32,
         origin: Origin,
+        zero_copy: ZeroCopyFrom,
     ) -> CommCore {
         let transport = timing.transport().clone();
         timing.participant().into_iter().for_each(progress::note_machine);
         let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
-        let registered = Registrations::of(transport.rank());
-        let shared_from = shared_from(&transport);
+        let registered = Registrations::of(transport.rank(), zero_copy);
+        let shared_from = zero_copy::shared_from(&transport);
         CommCore {
             _membership: membership,
             shared,
@@ -389,7 +378,7 @@ impl CommCore {
             return packed;
         }
         let [(input, own_input), (output, own_output)] =
-            self.registered.reach_both(checked.input, checked.output, checked.in_place);
+            self.registered.reach_both(checked.input, checked.output, checked.in_place, checked.bytes);
         if small && (input.is_none() || output.is_none() && !lends) {
             return packed;
         }

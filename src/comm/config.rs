@@ -1,5 +1,6 @@
 //! What a caller may set when it makes a communicator, and what the environment says where the caller does not.
 
+use super::onesided::zero_copy::ZeroCopyFrom;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
@@ -39,6 +40,8 @@ pub struct Config {
     pub parallel_for: Option<ParallelFunction>,
     /// Whether private buffers are read through the kernel; `None`: `PENNY_SINGLE_COPY`, else where that is quick.
     pub single_copy: Option<bool>,
+    /// The bytes from which on peers read and write shared buffers where they lie; `None`: `PENNY_ZERO_COPY_FROM`, else where that is quick.
+    pub zero_copy_from: Option<usize>,
 }
 
 impl Default for Config {
@@ -54,6 +57,8 @@ impl Default for Config {
             threads: None,
             parallel_for: None,
             single_copy: None,
+            // Tests take the ways of every processor.
+            zero_copy_from: if cfg!(test) { Some(0) } else { None },
         }
     }
 }
@@ -71,6 +76,7 @@ pub(super) struct Settings {
     pub spins: Option<u32>,
     /// Are private buffers read through the kernel? `None`: where that is quick.
     pub single_copy: Option<bool>,
+    pub zero_copy: ZeroCopyFrom,
     pub threads: ThreadSettings,
     /// The declared machine whose time is told.
     pub machine: Option<Machine>,
@@ -123,6 +129,10 @@ impl Settings {
                 None => number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
                 own => own,
             },
+            zero_copy: ZeroCopyFrom::asked_or_usual(match config.zero_copy_from {
+                None => number("PENNY_ZERO_COPY_FROM", env::parse_bytes, "bytes such as 65536 or 64K")?,
+                own => own,
+            }),
             threads: ThreadSettings {
                 threads: match config.threads {
                     None => number("PENNY_THREADS", threads, "a number of threads from 1 to 4096")?,

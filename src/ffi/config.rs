@@ -162,6 +162,7 @@ impl pennyConfig_t {
             // SAFETY: the promise to `settings`.
             parallel_for: self.parallelFor.map(|f| unsafe { ParallelFunction::new(f, self.parallelForArg) }),
             single_copy: None,
+            zero_copy_from: None,
         })
     }
 }

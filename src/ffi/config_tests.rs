@@ -18,6 +18,7 @@ const DEFAULT: Config = Config {
     threads: None,
     parallel_for: None,
     single_copy: None,
+    zero_copy_from: None,
 };
 
 fn full() -> pennyConfig_t {

@@ -7,7 +7,7 @@ use crate::comm;
 
 c_api! {
     /// Allocates memory that the other ranks can reach, aligned to 64 bytes. Its contents are undefined at first, as with
-    /// malloc. Any buffer may be passed to any call; calls on this memory copy less.
+    /// malloc. Any buffer may be passed to any call; large calls on this memory copy less.
     ///
     /// ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
     fn pennyMemAlloc(#[out] ptr: *mut *mut c_void, size: usize) {

@@ -3,6 +3,7 @@
 use super::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
 use crate::comm::onesided::registrations::Registrations;
+use crate::comm::onesided::zero_copy::ZeroCopyFrom;
 use crate::error::{Error, Result};
 use crate::kernels::divided;
 use crate::memory::view::Address;
@@ -30,7 +31,7 @@ pub struct Transfer<'a> {
 impl<'a> Transfer<'a> {
     /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
-        self.checked(rank, nranks, &Registrations::of(rank))
+        self.checked(rank, nranks, &Registrations::of(rank, ZeroCopyFrom::default()))
     }
 
     /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
@@ -53,7 +54,7 @@ impl<'a> Transfer<'a> {
         }
         let data = self.buffer.view(bytes);
         // Only the receiver reads what is sent from where it lies.
-        let shared = if self.send { registered.reach(data, true).0 } else { None };
+        let shared = if self.send { registered.reach_message(data) } else { None };
         let transfer =
             pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
         Ok(if self.of_collective { transfer.of_collective() } else { transfer })

@@ -170,7 +170,7 @@ impl CommCore {
     /// Tells whether such a call's input goes with this rank's arrival, wherever its peers' are.
     #[inline(always)]
     fn sends_a_copy(&self, known: &Repeat, input: Payload<'_>) -> bool {
-        known.is_direct && !(known.recipe.lends && self.registered.may_reach(input))
+        known.is_direct && !(known.recipe.lends && self.registered.may_reach(input, known.bytes))
     }
 
     /// Enters a collective like the last one, of no more than `most` bytes, as a call that is polled. `None`: it is another, or needs a

@@ -13,3 +13,4 @@ pub(super) mod symmetric;
 pub(super) mod symmetric_books;
 pub(super) mod window;
 pub(super) mod window_table;
+pub(super) mod zero_copy;

@@ -4,6 +4,7 @@
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::deferred_free::DeferredFree;
+use crate::comm::onesided::zero_copy::ZeroCopyFrom;
 use crate::handle::{self, RegistrationKind};
 use crate::kernels;
 use crate::log;
@@ -34,6 +35,8 @@ pub(in crate::comm) struct Registrations {
     /// The shares' buffers, by address.
     buffers: Vec<Buffer>,
     rank: Rank,
+    /// Smaller buffers are copied, though peers could reach them.
+    from: ZeroCopyFrom,
     /// Peers may still be at work on the buffers, until they have left this.
     forsaken: Option<Arc<Transport>>,
     /// A buffer that was freed has been complained of.
@@ -41,9 +44,9 @@ pub(in crate::comm) struct Registrations {
 }
 
 impl Registrations {
-    pub(in crate::comm) fn of(rank: Rank) -> Registrations {
+    pub(in crate::comm) fn of(rank: Rank, from: ZeroCopyFrom) -> Registrations {
         let (shares, buffers) = (Vec::new(), Vec::new());
-        Registrations { shares, buffers, rank, forsaken: None, told: Cell::new(false) }
+        Registrations { shares, buffers, rank, from, forsaken: None, told: Cell::new(false) }
     }
 
     /// The communicator ends with a failure that peers may not have seen yet.
@@ -51,7 +54,7 @@ impl Registrations {
         self.forsaken = Some(transport);
     }
 
-    /// [`reach`](Registrations::reach) for a call's input and output. Those of a call in place share memory, and go to the
+    /// [`reach`](Registrations::reach) for the input and output of a call whose whole vector has `bytes`. Those of a call in place share memory, and go to the
     /// twin together or stay where they are together: the kernels tell by addresses what is the same memory.
     #[inline]
     pub(in crate::comm) fn reach_both<'a>(
@@ -59,7 +62,11 @@ impl Registrations {
         input: Payload<'a>,
         output: Payload<'a>,
         in_place: bool,
+        bytes: u64,
     ) -> [(Option<u64>, Payload<'a>); 2] {
+        if (bytes as usize) < self.from.calls {
+            return [(None, input), (None, output)];
+        }
         if in_place
             && !self.buffers.is_empty()
             && let Some(both) = input.hull(output)
@@ -90,16 +97,22 @@ impl Registrations {
         parts
     }
 
-    /// Tells whether peers may find a buffer: [`reach`](Registrations::reach) says whether they do.
+    /// Tells whether peers may find the buffer of a call whose whole vector has `bytes`: [`reach_both`](Registrations::reach_both) says whether they do.
     #[inline]
-    pub(in crate::comm) fn may_reach(&self, view: Payload<'_>) -> bool {
-        !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+    pub(in crate::comm) fn may_reach(&self, view: Payload<'_>, bytes: u64) -> bool {
+        let pays = bytes as usize >= self.from.calls;
+        pays && !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+    }
+
+    /// Returns where the receiver of a message finds it, if it is to read it there.
+    pub(in crate::comm) fn reach_message(&self, message: Payload<'_>) -> Option<u64> {
+        if message.bytes() < self.from.messages { None } else { self.reach(message, true).0 }
     }
 
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
     /// find the buffer's present bytes there.
     #[inline]
-    pub(in crate::comm) fn reach<'a>(&self, view: Payload<'a>, full: bool) -> (Option<u64>, Payload<'a>) {
+    fn reach<'a>(&self, view: Payload<'a>, full: bool) -> (Option<u64>, Payload<'a>) {
         if view.is_empty() {
             return (None, view);
         }

@@ -43,13 +43,15 @@ pub const MACHINES: [(&str, usize); 9] = [
 ];
 
 /// Variables of the library, with values.
-pub const ENVIRONMENTS: [(&str, &str); 9] = [
+pub const ENVIRONMENTS: [(&str, &str); 11] = [
     ("PENNY_STAGING", "65536"),
     ("PENNY_STAGING", "4194304"),
     ("PENNY_SPIN", "0"),
     ("PENNY_SPIN", "2000"),
     ("PENNY_SINGLE_COPY", "0"),
     ("PENNY_SINGLE_COPY", "1"),
+    ("PENNY_ZERO_COPY_FROM", "0"),
+    ("PENNY_ZERO_COPY_FROM", "64K"),
     ("PENNY_SHMEM_SIZE", "65536"),
     ("PENNY_HEAP_SIZE", "2G"),
     ("PENNY_REPRODUCIBLE", "1"),
