@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The poster has no fence, so its processor may load `sleepers` before the store of the data is out of its store buffer: then neither
-//! sees the other at first. The store is out within a microsecond or a few, and the sleeper looks again after [`SETTLED`], still announced, before it
+//! sees the other at first. The store is out within a microsecond or a few, and the sleeper looks again after `SETTLED`, still announced, before it
 //! sleeps for long: who posts from its announcement on rings, and what was posted before is there by then (docs/decisions/0094).
 //! A sleeper also looks up by itself every few milliseconds, because a peer that was killed rings no bell.
 
