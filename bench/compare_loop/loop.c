@@ -1,6 +1,6 @@
 /* One measuring loop for every library: only the header with its calls differs.
  *
- *     loop COLLECTIVE private|heap|registered reused|dirty BUDGET_MS BYTES...
+ *     loop COLLECTIVE private|heap|registered reused|dirty|fresh BUDGET_MS BYTES...
  *
  * Prints `library VERSION`, then `point BYTES MICROSECONDS CALLS` for each size. For each size:
  *
@@ -11,7 +11,9 @@
  *     verify again; the time is the median batch's
  *
  * Calls of a batch follow each other at once, so a rooted collective may overlap the next one. With `dirty`
- * the inputs are rewritten before every call, and each call is synchronised and timed alone.
+ * the inputs are rewritten before every call, and each call is synchronised and timed alone. With `fresh` calls follow each
+ * other, and each rank writes its input before and reads its output behind every call, within the time: what a library leaves the
+ * program's own accesses to cost counts.
  *
  * BYTES is the larger of a rank's two buffers, as nccl-tests counts it: a rank's part in an all-gather,
  * reduce-scatter, all-to-all, gather or scatter is BYTES / ranks, rounded up to a whole element. */
@@ -128,17 +130,36 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+enum inputs { REUSED, DIRTY, FRESH };
+
 struct job {
     const struct collective *collective;
     float *in, *out;
-    size_t part, in_count;
-    int dirty;
+    size_t part, in_count, out_count;
+    enum inputs inputs;
+    float *values; /* what a fresh input is copied from, which no peer reads */
 };
+
+/* One word of each cache line. */
+static void read_lines(const float *buffer, size_t count) {
+    for (size_t j = 0; j < count; j += 64 / sizeof(float))
+        (void)*(volatile const float *)(buffer + j);
+}
+
+/* A call of a program that has computed its input and goes on with the output. */
+static void call_between_accesses(const struct job *job) {
+    const struct collective *c = job->collective;
+    if (c->content != ROOTS || rank == 0)
+        memcpy(job->in, job->values, job->in_count * sizeof(float));
+    c->call(job->in, job->out, (int)job->part);
+    if (c->holder == EVERY_RANK || (c->holder == ROOT) == (rank == 0))
+        read_lines(job->out, job->out_count);
+}
 
 /* The slowest rank's mean time of a call, in seconds; the same number on all ranks. */
 static double time_batch(const struct job *job, long calls) {
     double spent = 0;
-    if (job->dirty) {
+    if (job->inputs == DIRTY) {
         for (long i = 0; i < calls; i++) {
             write_values(job->in, job->in_count, (float)(rank + 1));
             barrier();
@@ -150,7 +171,10 @@ static double time_batch(const struct job *job, long calls) {
         barrier();
         double start = now();
         for (long i = 0; i < calls; i++)
-            job->collective->call(job->in, job->out, (int)job->part);
+            if (job->inputs == FRESH)
+                call_between_accesses(job);
+            else
+                job->collective->call(job->in, job->out, (int)job->part);
         spent = now() - start;
     }
     return slowest(spent / (double)calls);
@@ -203,7 +227,7 @@ static void buffer_free(struct memory *buffer) {
     buffer->kind == HEAP ? heap_free(buffer->data) : free(buffer->data);
 }
 
-static void measure(const struct collective *c, size_t bytes, enum kind kind, int dirty, double budget_s) {
+static void measure(const struct collective *c, size_t bytes, enum kind kind, enum inputs inputs, double budget_s) {
     size_t parts = c->in == PART_A_RANK || c->out == PART_A_RANK ? (size_t)ranks : 1;
     size_t part = (bytes + parts * sizeof(float) - 1) / (parts * sizeof(float));
     if (part > INT_MAX) {
@@ -212,10 +236,11 @@ static void measure(const struct collective *c, size_t bytes, enum kind kind, in
     }
     size_t in_count = c->in == PART_A_RANK ? ranks * part : part;
     size_t out_count = c->out == PART_A_RANK ? ranks * part : part;
-    struct memory in = buffer_new(kind, in_count), out = buffer_new(kind, out_count);
-    struct job job = {c, c->in_place ? out.data : in.data, out.data, part, in_count, dirty};
+    struct memory in = buffer_new(kind, in_count), out = buffer_new(kind, out_count), values = buffer_new(PRIVATE, in_count);
+    struct job job = {c, c->in_place ? out.data : in.data, out.data, part, in_count, out_count, inputs, values.data};
     write_values(job.out, out_count, 0);
     write_values(job.in, in_count, (float)(rank + 1));
+    write_values(job.values, in_count, (float)(rank + 1));
 
     long calls = calls_in(&job, budget_s / BATCHES);
     verify(c, job.out, part);
@@ -231,6 +256,7 @@ static void measure(const struct collective *c, size_t bytes, enum kind kind, in
     }
     buffer_free(&in);
     buffer_free(&out);
+    buffer_free(&values);
 }
 
 int main(int argc, char **argv) {
@@ -240,14 +266,15 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], collectives[i].name) == 0)
             chosen = &collectives[i];
     if (!chosen) {
-        fprintf(stderr, "usage: loop COLLECTIVE private|heap|registered reused|dirty BUDGET_MS BYTES...\n");
+        fprintf(stderr, "usage: loop COLLECTIVE private|heap|registered reused|dirty|fresh BUDGET_MS BYTES...\n");
         comm_abort();
     }
     enum kind kind = strcmp(argv[2], "heap") == 0 ? HEAP : strcmp(argv[2], "registered") == 0 ? REGISTERED : PRIVATE;
+    enum inputs inputs = strcmp(argv[3], "dirty") == 0 ? DIRTY : strcmp(argv[3], "fresh") == 0 ? FRESH : REUSED;
     if (rank == 0)
         printf("library %s\n", comm_version());
     for (int i = 5; i < argc; i++)
-        measure(chosen, strtoull(argv[i], NULL, 10), kind, strcmp(argv[3], "dirty") == 0,
+        measure(chosen, strtoull(argv[i], NULL, 10), kind, inputs,
                 strtod(argv[4], NULL) * 1e-3);
     comm_finish();
     return 0;
