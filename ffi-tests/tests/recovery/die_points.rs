@@ -16,6 +16,8 @@ const REMOTE: i32 = 6;
 const RANKS: u32 = 3;
 /// Far more than a death needs to be noticed: a survivor that ends by its deadline has not been told.
 const TIMEOUT: (&str, &str) = ("PENNY_TIMEOUT", "20");
+/// Some processors copy buffers of these scenes that others read where they lie.
+const ZERO_COPY: (&str, &str) = ("PENNY_ZERO_COPY_FROM", "0");
 const MACHINE: (&str, &str) = ("PENNY_FABRIC", "dgx-h100");
 const RACES: (&str, &str) = ("PENNY_CHECK", "race");
 
@@ -147,7 +149,7 @@ fn start(
     let program = mortal().to_str().expect("text");
     (0..n)
         .map(|rank| {
-            let mut env = [&[TIMEOUT], env].concat();
+            let mut env = [&[TIMEOUT, ZERO_COPY], env].concat();
             if dies(rank) {
                 env.push(("PENNY_DIE_AT", order));
             }
