@@ -8,7 +8,7 @@ use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
 use super::onesided::window_table::Windows;
-use super::onesided::zero_copy::{self, ZeroCopyFrom};
+use super::onesided::zero_copy;
 use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
@@ -84,14 +84,14 @@ impl CommCore {
         planner: Planner,
         device: u32,
         origin: Origin,
-        zero_copy: ZeroCopyFrom,
+        zero_copy_from: usize,
     ) -> CommCore {
         let transport = timing.transport().clone();
         timing.participant().into_iter().for_each(progress::note_machine);
         let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
-        let registered = Registrations::of(transport.rank(), zero_copy);
+        let registered = Registrations::of(transport.rank(), zero_copy_from);
         let shared_from = zero_copy::shared_from(&transport);
         CommCore {
             _membership: membership,

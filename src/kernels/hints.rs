@@ -45,11 +45,9 @@ pub struct Limits {
     pub rotation: Rotation,
     /// Not a limit: two ranks write where they have read last, in turns to their own memory and to the other's (docs/decisions/0076).
     pub swaps: bool,
-    /// Not a limit but the bytes of a collective's vector from which on peers read and write buffers where they lie if they can reach
-    /// them (docs/decisions/0095).
-    pub zero_copy_calls: usize,
-    /// The same of a message.
-    pub zero_copy_messages: usize,
+    /// Not a limit but the bytes of a call's whole vector, or of a message, from which on peers read and write buffers where they lie if they
+    /// can reach them (docs/decisions/0095).
+    pub zero_copy_from: usize,
 }
 
 /// Which staged copies have places in turn.
@@ -87,8 +85,7 @@ impl Limits {
         cut: 0,
         rotation: Rotation::Payloads,
         swaps: true,
-        zero_copy_calls: 0,
-        zero_copy_messages: 0,
+        zero_copy_from: 0,
     };
 
     /// Measured on an EPYC of family 26 (Zen 5).
@@ -105,8 +102,7 @@ impl Limits {
         cut: 128 << 10,
         rotation: Rotation::Nothing,
         swaps: false,
-        zero_copy_calls: 0,
-        zero_copy_messages: 0,
+        zero_copy_from: 0,
     };
 
     /// Measured on an EPYC of family 25 (Zen 4): cores that share no cache pass lines on at 2 GB/s, memory does at 10.
@@ -116,8 +112,7 @@ impl Limits {
         around_from: LEAST_AROUND,
         rotation: Rotation::All,
         swaps: true,
-        zero_copy_calls: 1 << 20,
-        zero_copy_messages: 2 << 20,
+        zero_copy_from: 2 << 20,
         ..Limits::ZEN_5
     };
 }

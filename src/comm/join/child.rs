@@ -105,7 +105,7 @@ impl ChildEntrance<'_> {
         };
         let timing = Timing::new(transport, placement, &origin.world);
         die_point!(90 "join_placed");
-        Ok(CommCore::new(handle, timing, membership, planner, shared.device, origin, settings.zero_copy))
+        Ok(CommCore::new(handle, timing, membership, planner, shared.device, origin, settings.zero_copy_from))
     }
 }
 

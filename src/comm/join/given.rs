@@ -2,7 +2,6 @@
 
 use crate::comm::communicator::CommCore;
 use crate::comm::config::Config;
-use crate::comm::onesided::zero_copy::ZeroCopyFrom;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::shared::Origin;
 use crate::error::Result;
@@ -22,6 +21,6 @@ pub fn over(transport: Arc<Transport>, algo: &str) -> Result<CommHandle> {
     let world = (0..nranks).collect();
     let origin = Origin { config: Config::default(), parent_ranks: None, root: handle, world };
     let timing = Timing::new(transport, None, &origin.world);
-    registry::fill(CommCore::new(handle, timing, membership, planner, rank, origin, ZeroCopyFrom::default()));
+    registry::fill(CommCore::new(handle, timing, membership, planner, rank, origin, 0));
     Ok(handle)
 }

@@ -148,7 +148,7 @@ fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) ->
     let world = (0..nranks).collect();
     let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };
     let timing = Timing::new(transport, placement, &origin.world);
-    Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin, settings.zero_copy))
+    Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin, settings.zero_copy_from))
 }
 
 /// Frees a communicator: others learn that this rank has left.

@@ -4,7 +4,6 @@
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::deferred_free::DeferredFree;
-use crate::comm::onesided::zero_copy::ZeroCopyFrom;
 use crate::handle::{self, RegistrationKind};
 use crate::kernels;
 use crate::log;
@@ -36,7 +35,7 @@ pub(in crate::comm) struct Registrations {
     buffers: Vec<Buffer>,
     rank: Rank,
     /// Smaller buffers are copied, though peers could reach them.
-    from: ZeroCopyFrom,
+    from: usize,
     /// Peers may still be at work on the buffers, until they have left this.
     forsaken: Option<Arc<Transport>>,
     /// A buffer that was freed has been complained of.
@@ -44,7 +43,7 @@ pub(in crate::comm) struct Registrations {
 }
 
 impl Registrations {
-    pub(in crate::comm) fn of(rank: Rank, from: ZeroCopyFrom) -> Registrations {
+    pub(in crate::comm) fn of(rank: Rank, from: usize) -> Registrations {
         let (shares, buffers) = (Vec::new(), Vec::new());
         Registrations { shares, buffers, rank, from, forsaken: None, told: Cell::new(false) }
     }
@@ -64,7 +63,7 @@ impl Registrations {
         in_place: bool,
         bytes: u64,
     ) -> [(Option<u64>, Payload<'a>); 2] {
-        if (bytes as usize) < self.from.calls {
+        if (bytes as usize) < self.from {
             return [(None, input), (None, output)];
         }
         if in_place
@@ -100,13 +99,13 @@ impl Registrations {
     /// Tells whether peers may find the buffer of a call whose whole vector has `bytes`: [`reach_both`](Registrations::reach_both) says whether they do.
     #[inline]
     pub(in crate::comm) fn may_reach(&self, view: Payload<'_>, bytes: u64) -> bool {
-        let pays = bytes as usize >= self.from.calls;
+        let pays = bytes as usize >= self.from;
         pays && !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
     }
 
     /// Returns where the receiver of a message finds it, if it is to read it there.
     pub(in crate::comm) fn reach_message(&self, message: Payload<'_>) -> Option<u64> {
-        if message.bytes() < self.from.messages { None } else { self.reach(message, true).0 }
+        if message.bytes() < self.from { None } else { self.reach(message, true).0 }
     }
 
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to

@@ -8,24 +8,9 @@ use crate::kernels::hints;
 use crate::sys::cpu;
 use crate::transport::Transport;
 
-/// The least bytes for which it pays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZeroCopyFrom {
-    /// Of a collective, by its whole vector.
-    pub calls: usize,
-    /// Of a message.
-    pub messages: usize,
-}
-
-impl ZeroCopyFrom {
-    /// Returns what the user asks for, or else what pays on this processor.
-    pub fn asked_or_usual(asked: Option<usize>) -> ZeroCopyFrom {
-        let limits = hints::limits();
-        ZeroCopyFrom {
-            calls: asked.unwrap_or(limits.zero_copy_calls),
-            messages: asked.unwrap_or(limits.zero_copy_messages),
-        }
-    }
+/// Returns what the user asks for, or else what pays on this processor, for the whole vector of a call and for a message.
+pub fn asked_or_usual(asked: Option<usize>) -> usize {
+    asked.unwrap_or(hints::limits().zero_copy_from)
 }
 
 /// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
