@@ -240,7 +240,8 @@ static void measure(const struct collective *c, size_t bytes, enum kind kind, en
     struct job job = {c, c->in_place ? out.data : in.data, out.data, part, in_count, out_count, inputs, values.data};
     write_values(job.out, out_count, 0);
     write_values(job.in, in_count, (float)(rank + 1));
-    write_values(job.values, in_count, (float)(rank + 1));
+    if (inputs == FRESH)
+        write_values(job.values, in_count, (float)(rank + 1));
 
     long calls = calls_in(&job, budget_s / BATCHES);
     verify(c, job.out, part);
@@ -274,8 +275,7 @@ int main(int argc, char **argv) {
     if (rank == 0)
         printf("library %s\n", comm_version());
     for (int i = 5; i < argc; i++)
-        measure(chosen, strtoull(argv[i], NULL, 10), kind, inputs,
-                strtod(argv[4], NULL) * 1e-3);
+        measure(chosen, strtoull(argv[i], NULL, 10), kind, inputs, strtod(argv[4], NULL) * 1e-3);
     comm_finish();
     return 0;
 }

@@ -36,7 +36,7 @@ pub struct Doorbell {
 #[derive(Default)]
 pub struct Sleepers(AtomicU32);
 
-/// The first look of a sleeper whose bell has not rung comes after this: much longer than a store takes to leave its processor's store buffer.
+/// A sleeper whose bell has not rung looks for the second time after this: much longer than a store takes to leave its processor's store buffer.
 pub(super) const SETTLED: Duration = Duration::from_micros(200);
 
 impl Sleepers {

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::memory::view::Address;
 use crate::types::DataType;
 use std::collections::VecDeque;
+use std::process::Command;
 use std::sync::mpsc;
 
 /// One half of a transfer of bytes: the rank that makes it, and the other.
@@ -73,8 +74,21 @@ fn filled(rank: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (rank * 59 + at * 7 + at / 251) as u8).collect()
 }
 
+/// In a process of its own: where another test has registered memory, which lies at two addresses then, the buffers of eight ranks are too many
+/// to compare.
 #[test]
 fn an_all_to_all_of_one_threads_ranks_is_copied() {
+    let played = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "comm::group::both_halves::tests::all_to_alls_of_one_threads_ranks"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&played.stdout);
+    assert!(played.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "played by the process that another test starts"]
+fn all_to_alls_of_one_threads_ranks() {
     for n in [1, 2, 3, 5, 8] {
         let comms = comm::init_all(n as i32).unwrap();
         let streams: Vec<_> = (0..n).map(|_| stream_create().unwrap()).collect();
@@ -102,8 +116,7 @@ fn an_all_to_all_of_one_threads_ranks_is_copied() {
             }
         }
         let through_memory: u32 = comms.iter().map(|comm| begun(*comm, n as u32)).sum();
-        // Where another test has registered memory, which lies at two addresses then, the buffers of eight ranks are too many to compare.
-        assert!(through_memory == 0 || n * n > super::MOST_COMPARED, "{n} ranks: {through_memory}");
+        assert_eq!(through_memory, 0, "{n} ranks");
         destroy(comms, streams);
     }
 }

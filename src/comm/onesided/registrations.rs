@@ -63,7 +63,7 @@ impl Registrations {
         in_place: bool,
         bytes: u64,
     ) -> [(Option<u64>, Payload<'a>); 2] {
-        if (bytes as usize) < self.from {
+        if !self.pays(bytes as usize) {
             return [(None, input), (None, output)];
         }
         if in_place
@@ -99,13 +99,20 @@ impl Registrations {
     /// Tells whether peers may find the buffer of a call whose whole vector has `bytes`: [`reach_both`](Registrations::reach_both) says whether they do.
     #[inline]
     pub(in crate::comm) fn may_reach(&self, view: Payload<'_>, bytes: u64) -> bool {
-        let pays = bytes as usize >= self.from;
-        pays && !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+        self.pays(bytes as usize)
+            && !view.is_empty()
+            && (!self.buffers.is_empty() || place_in_heap(view).is_some())
     }
 
     /// Returns where the receiver of a message finds it, if it is to read it there.
     pub(in crate::comm) fn reach_message(&self, message: Payload<'_>) -> Option<u64> {
-        if message.bytes() < self.from { None } else { self.reach(message, true).0 }
+        if self.pays(message.bytes()) { self.reach(message, true).0 } else { None }
+    }
+
+    /// Tells whether a call or a message of this size is large enough that peers read and write its buffers where they lie.
+    #[inline]
+    fn pays(&self, bytes: usize) -> bool {
+        bytes >= self.from
     }
 
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
