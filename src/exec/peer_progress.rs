@@ -94,11 +94,11 @@ impl PeerProgress {
         scope: &mut Scope,
     ) -> Result<()> {
         let line = scope.seq.saturating_sub(t.control().layout().depth as u64);
+        if t.is_swapped(payload, mutual) {
+            return self.await_swapped_place(payload, t, scope);
+        }
         if payload <= BEHIND {
             return self.await_done(line, t, scope);
-        }
-        if mutual && t.swaps() {
-            return self.await_swapped_place(payload, t, scope);
         }
         if let Some((place, last)) = t.last_reader(&self.payload_use, scope.seq, payload) {
             t.control().reserve_staging(t.writes_to())?;

@@ -43,8 +43,9 @@ pub struct Limits {
     pub cut: usize,
     /// Not a limit: which staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
     pub rotation: Rotation,
-    /// Not a limit: two ranks write where they have read last, in turns to their own memory and to the other's (docs/decisions/0076).
-    pub swaps: bool,
+    /// Not a limit but the bytes above which two ranks write where they have read last, in turns to their own memory and to the other's
+    /// (docs/decisions/0076); `usize::MAX`: they do not.
+    pub swaps_above: usize,
     /// Not a limit but the bytes of a call's whole vector, or of a message, from which on peers read and write buffers where they lie if they
     /// can reach them (docs/decisions/0095).
     pub zero_copy_from: usize,
@@ -84,7 +85,7 @@ impl Limits {
         around: Around::Compared,
         cut: 0,
         rotation: Rotation::Payloads,
-        swaps: true,
+        swaps_above: 512,
         zero_copy_from: 0,
     };
 
@@ -101,7 +102,7 @@ impl Limits {
         around: Around::Probed,
         cut: 128 << 10,
         rotation: Rotation::Nothing,
-        swaps: false,
+        swaps_above: usize::MAX,
         zero_copy_from: 0,
     };
 
@@ -111,7 +112,7 @@ impl Limits {
         by_registers: 256 << 10,
         around_from: LEAST_AROUND,
         rotation: Rotation::All,
-        swaps: true,
+        swaps_above: 128,
         zero_copy_from: 2 << 20,
         ..Limits::ZEN_5
     };

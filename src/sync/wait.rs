@@ -138,8 +138,8 @@ pub fn give_way() {
 
 /// A sleeper looks up by itself this often: a killed peer rings no bell.
 pub const NAP: Duration = Duration::from_millis(4);
-/// Polls without a pause at the start: the common hand-off is over within these.
-const EAGER: u32 = 48;
+/// Polls without a pause at the start: the common hand-off is over within these, between cores that share no cache, too.
+const EAGER: u32 = 128;
 /// The number of yields within which a wait ends if the peer needed this core.
 const PROMPT: u32 = 3;
 /// Yields between two looks at the watch and the clock.
@@ -156,7 +156,7 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
 #[inline(never)]
 pub fn while_at_work(mut ready: impl FnMut() -> bool) -> bool {
     // BOUND: a microsecond or two.
-    (0..8 * EAGER).any(|_| ready())
+    (0..3 * EAGER).any(|_| ready())
 }
 
 /// Waits for what other threads of this process do. `sleep`: sleeps until it may be done; false: there is nothing to sleep for any

@@ -70,7 +70,7 @@ pub struct Transport {
     /// See [`rotation`].
     rotation: Rotation,
     /// See [`swap`].
-    swaps: bool,
+    swaps_above: usize,
     /// Behind `far`: what it keeps goes after the link.
     hosts: hosts::Hosts,
 }
@@ -141,7 +141,7 @@ impl Transport {
             rank,
             nranks,
             rotation: rotation::here(nranks),
-            swaps: swap::here(nranks),
+            swaps_above: swap::here(nranks),
             heaps,
             backoff,
             timeout_ns,
@@ -160,8 +160,8 @@ impl Transport {
         far.iter().for_each(|far| far.memory.set_heap(self.heaps[self.rank as usize].clone()));
         let backoff = if far.is_some() { self.backoff.with_costly_polls() } else { self.backoff };
         let rotation = if far.is_some() { Rotation::Nothing } else { self.rotation };
-        let swaps = far.is_none() && self.swaps;
-        Transport { far, backoff, rotation, swaps, ..self }
+        let swaps_above = if far.is_none() { self.swaps_above } else { usize::MAX };
+        Transport { far, backoff, rotation, swaps_above, ..self }
     }
 
     /// The same with threads that share this rank's large copies.

@@ -129,7 +129,7 @@ impl Transport {
     /// payload, and reads those of all others.
     #[inline(always)]
     pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize, mutual: bool) -> Payload<'_> {
-        if mutual && bytes > BEHIND && self.swaps {
+        if self.is_swapped(bytes, mutual) {
             return self.swapped_payload(rank, seq, bytes);
         }
         if bytes > STAY_OF_ALL

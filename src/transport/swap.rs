@@ -19,13 +19,19 @@
 
 use super::Transport;
 use crate::kernels::hints;
+use crate::memory::control::arrivals::BEHIND;
 use crate::memory::view::Payload;
 use crate::types::Rank;
 use std::ops::Range;
 
-/// Tells whether `nranks` ranks that share memory swap on this processor. In the library's own tests they do on every processor.
-pub(super) fn here(nranks: u32) -> bool {
-    nranks == 2 && (cfg!(test) || hints::limits().swaps)
+/// Returns the bytes above which payloads of `nranks` ranks that share memory are swapped on this processor. In the library's own tests they
+/// are on every processor.
+pub(super) fn here(nranks: u32) -> usize {
+    match hints::limits().swaps_above {
+        _ if nranks != 2 => usize::MAX,
+        above if cfg!(test) => above.min(BEHIND),
+        above => above,
+    }
 }
 
 /// Returns whose memory `rank` writes to in a call, which is its own in every other call of a half.
@@ -38,20 +44,26 @@ impl Transport {
     /// Tells whether this communicator's two ranks write where they have read last.
     #[inline]
     pub fn swaps(&self) -> bool {
-        self.swaps
+        self.swaps_above != usize::MAX
+    }
+
+    /// Tells whether a payload of `bytes` bytes is swapped. `mutual`: see [`Transport::payload_of`].
+    #[inline]
+    pub fn is_swapped(&self, bytes: usize, mutual: bool) -> bool {
+        bytes > self.swaps_above && mutual
     }
 
     /// Returns the ranks to whose memory this one writes.
     #[inline]
     pub fn writes_to(&self) -> Range<Rank> {
-        if self.swaps { 0..self.nranks } else { self.rank..self.rank + 1 }
+        if self.swaps() { 0..self.nranks } else { self.rank..self.rank + 1 }
     }
 
     /// Returns where the payload of a rank's arrival lies in a call in which each sends one: at the first place of a half, so that its
     /// lines stay in the caches.
     #[inline]
     pub(super) fn swapped_payload(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        self.control.payload(owner(rank, seq), seq % 2, bytes)
+        self.control.payload_in_blocks(owner(rank, seq), seq % 2, bytes)
     }
 
     /// Returns the blocks that such a payload takes among those of its owner.

@@ -90,15 +90,18 @@ impl Lines {
     #[inline]
     pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         assert!(bytes <= largest_payload(self.layout.nranks), "a payload larger than its place");
+        if bytes > BEHIND {
+            return self.payload_in_blocks(rank, seq, bytes);
+        }
         let line = self.arrival_at(rank, seq);
-        let at = if bytes <= INLINE {
-            line + size_of::<Arrival>() - INLINE
-        } else if bytes <= BEHIND {
-            line + size_of::<Arrival>()
-        } else {
-            self.layout.payloads(rank) + self.layout.half.payload_blocks(seq, bytes).start * BLOCK
-        };
-        self.segment.view(at, bytes).expect("within the layout")
+        let within = if bytes <= INLINE { INLINE } else { 0 };
+        self.segment.view(line + size_of::<Arrival>() - within, bytes).expect("within the layout")
+    }
+    /// Returns the place that a payload of `bytes` bytes has among those that are too large for the memory behind the line.
+    #[inline]
+    pub fn payload_in_blocks(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
+        let first = self.layout.half.payload_blocks(seq, bytes).start;
+        self.segment.view(self.layout.payloads(rank) + first * BLOCK, bytes).expect("within the layout")
     }
     /// The memory of a rank's arrival line for call `seq`.
     #[inline]
@@ -168,5 +171,22 @@ impl Lines {
         let at = self.pair_slot_at(from, to, index, bytes);
         let behind = if bytes <= PAIR_INLINE { 0 } else { bytes };
         self.segment.view(at, size_of::<PairSlot>() + behind).expect("within the layout")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::control::Control;
+
+    #[test]
+    fn a_small_payload_can_lie_where_larger_ones_do() {
+        let control = Control::create(Layout::new(2, 4096)).unwrap();
+        for (rank, seq) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let small = control.payload_in_blocks(rank, seq, BEHIND / 2);
+            let larger = control.payload(rank, seq, BEHIND + 1);
+            assert_eq!((small.addr(), small.bytes()), (larger.addr(), BEHIND / 2));
+            assert!((0..32).all(|s| !small.overlaps(control.payload(rank, s, BEHIND / 2))));
+        }
     }
 }
