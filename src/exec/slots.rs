@@ -3,7 +3,7 @@
 //! Two ranks, one input and one result each, in slices 0, 1, ... of two places (`depth`):
 //!
 //! ```text
-//!     Swap::Inputs      memory of its maker in even rounds of the places, of the other rank in odd ones
+//!     Swap::Inputs      memory of its maker in even rounds of the places, of the other rank in odd ones ([`round`])
 //!     Swap::Results     the result of a slice lies where the other rank's input of that slice lay
 //! ```
 //!
@@ -13,6 +13,13 @@
 use super::Run;
 use crate::memory::view::Payload;
 use crate::types::Rank;
+
+/// Returns how often its places have been used before lap `lap` of call `seq`, as if all calls had `laps` laps: calls that follow one
+/// another are alike, and the first lap of each writes where the last one of the call before has read.
+#[inline]
+fn round(seq: u64, laps: u64, lap: u64) -> u64 {
+    (seq / 2).wrapping_mul(laps).wrapping_add(lap)
+}
 
 impl<'a> Run<'a, '_> {
     /// Returns the memory of a slot for a slice.
@@ -24,7 +31,7 @@ impl<'a> Run<'a, '_> {
     /// Returns the memory that a slot has in call `seq`.
     pub(super) fn slot_of(&self, seq: u64, maker: Rank, slot: u32, slice: u64, bytes: usize) -> Payload<'a> {
         let lap = slice / self.linked.depth as u64;
-        let round = self.places.round(seq, lap);
+        let round = round(seq, self.cut.slices.div_ceil(self.linked.depth as u64), lap);
         let (owner, slot) = self.swap.place(self.linked.result_slots, maker, slot, round);
         self.t.staging(owner, self.at(seq, slot, slice), bytes)
     }
@@ -38,5 +45,21 @@ impl<'a> Run<'a, '_> {
         let depth = self.linked.depth as u64;
         let index = slot as usize * depth as usize + (slice % depth) as usize;
         self.places.at(seq, slice / depth) + index * self.cut.slot
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_goes_on_with_the_rounds_of_the_call_before_of_its_half() {
+        for laps in 1..6 {
+            for seq in 1..40 {
+                let rounds: Vec<u64> = (0..laps).map(|lap| round(seq, laps, lap)).collect();
+                assert!(rounds.windows(2).all(|w| w[1] == w[0] + 1));
+                assert_eq!(round(seq + 2, laps, 0), rounds[laps as usize - 1] + 1, "{laps} laps");
+            }
+        }
     }
 }

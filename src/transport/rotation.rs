@@ -40,12 +40,6 @@ impl Places {
         (seq % 2) as usize * self.half + place as usize * self.bytes
     }
 
-    /// Returns how often the call's places have been used before it comes to one.
-    #[inline]
-    pub fn round(self, seq: u64, laps: u64) -> u64 {
-        (seq / 2).wrapping_add(laps) / self.count
-    }
-
     /// Returns the newest call of the half of call `seq` whose place is another one, and which all have read: they are done with call
     /// `done`. `seq` itself: there is none.
     #[inline]
