@@ -1338,6 +1338,8 @@ pennyResult_t pennyRecordingLaunch(pennyRecording_t recording,
                                    pennyStream_t stream);
 
 // Frees a recording. Calls of its launches that have not completed do.
+//
+// recording: NULL does nothing and succeeds.
 pennyResult_t pennyRecordingDestroy(pennyRecording_t recording);
 
 // Makes a stream: calls that name it are checked, queued, and return at once; threads that wait for them, or the
@@ -1354,6 +1356,8 @@ pennyResult_t pennyStreamCreate(pennyStream_t *stream);
 
 // Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
 // before.
+//
+// stream: NULL does nothing and succeeds.
 pennyResult_t pennyStreamDestroy(pennyStream_t stream);
 
 // Waits until all work queued on the stream has completed, and returns the first failure since the last
@@ -1379,6 +1383,8 @@ pennyResult_t pennyStreamLaunchHostFunc(pennyStream_t stream,
 pennyResult_t pennyEventCreate(pennyEvent_t *event);
 
 // Destroys an event, even before a stream has reached it.
+//
+// event: NULL does nothing and succeeds.
 pennyResult_t pennyEventDestroy(pennyEvent_t event);
 
 // Records an event on a stream: it is complete when all work that was queued on the stream before has completed. It
@@ -2016,7 +2022,7 @@ pennyResult_t pennyMailboxCreate(pennyComm_t comm,
                                  pennyMailbox_t *mb);
 
 // Destroys the mailboxes of all ranks with the messages in them. All ranks call it. Calls of this rank's other threads
-// that wait are ended with pennyInvalidUsage. The end of the communicator does the same.
+// that wait are ended with pennyInvalidUsage. The end of the communicator does the same. NULL does nothing and succeeds.
 pennyResult_t pennyMailboxDestroy(pennyMailbox_t mb);
 
 // Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.
@@ -2158,6 +2164,8 @@ pennyResult_t pennySemaphoreCreate(pennyComm_t comm,
 // If some are not 0 on this rank the result is pennyInvalidUsage, whose sentence lists each with its value and the
 // rank that signalled last. pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report remaining values in the
 // same way, unless a rank failed.
+//
+// sem: NULL does nothing and succeeds.
 pennyResult_t pennySemaphoreDestroy(pennySemaphore_t sem);
 
 // Returns one of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which exist

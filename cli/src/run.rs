@@ -17,7 +17,7 @@ The exit code is the first bad one of a rank (128 + number for a signal), 124 af
 program. When a rank fails, the others are ended. Standard input goes to rank 0.
 
 Ctrl-C goes to all ranks. Those that run after 10 seconds, or at a second Ctrl-C, get SIGTERM, and soon SIGKILL; the exit
-code is then 130, as it is where a rank ends badly after Ctrl-C.
+code is then 130, as it is where a rank ends badly after Ctrl-C. So does SIGTERM; the exit code is 143 where ranks had to be ended.
 
 With --hosts a launcher is started on each host by `ssh HOST penny run --part`, so penny must be there at the same path (--penny) and
 the working folder too. The ranks find the PENNY_ variables that are set here, those of --env, and MASTER_ADDR: the first host's

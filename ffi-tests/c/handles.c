@@ -146,6 +146,18 @@ static void all_of_them_are_still_there(void) {
     OK(pennyMemFree(inbox));
 }
 
+static void no_handle_is_destroyed_without_a_word(void) {
+    OK(pennyCommDestroy(NULL));
+    OK(pennyCommAbort(NULL));
+    OK(pennyStreamDestroy(NULL));
+    OK(pennyEventDestroy(NULL));
+    OK(pennyRecordingDestroy(NULL));
+    OK(pennyMailboxDestroy(NULL));
+    OK(pennySemaphoreDestroy(NULL));
+    OK(pennyCommWindowDeregister(comm, NULL));
+    OK(pennyMemFree(NULL));
+}
+
 /* A stale handle of another kind is told by its kind, too. */
 static void a_destroyed_stream_is_no_communicator_either(void) {
     FAILS(pennyInvalidArgument, refusal(COMM, STREAM), pennyCommDestroy((pennyComm_t)made[STREAM]));
@@ -163,6 +175,7 @@ int main(void) {
     RUN(a_handle_of_another_kind_is_no_window_and_no_registration);
     RUN(a_handle_of_another_kind_is_no_mailbox_no_semaphore_and_no_key);
     RUN(all_of_them_are_still_there);
+    RUN(no_handle_is_destroyed_without_a_word);
     RUN(a_destroyed_stream_is_no_communicator_either);
     OK(pennyCommDestroy(comm));
     return 0;

@@ -187,6 +187,25 @@ static void a_rank_that_cannot_join_a_child_tells_the_others(void) {
     for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
 }
 
+static void a_wrong_setting_of_one_rank_is_told_to_the_others(void) {
+    pennyComm_t comm, none;
+    pennyUniqueId id;
+    pennyConfig_t config = in_background(), wrong = PENNY_CONFIG_INITIALIZER, foreign = wrong;
+    wrong.blocking = 2;
+    foreign.magic = 7;
+    OK(pennyGetUniqueId(&id));
+    BEGUN(pennyCommInitRankConfig(&comm, 2, id, 0, &config));
+    FAILS(pennyInvalidArgument, "config->blocking is 2", pennyCommInitRankConfig(&none, 2, id, 1, &wrong));
+    CHECK_INT(poll_until_known(comm), pennyRemoteError);
+    CHECK(strstr(pennyGetLastError(comm), "config->blocking is 2") != NULL);
+    OK(pennyCommAbort(comm));
+    OK(pennyGetUniqueId(&id));
+    BEGUN(pennyCommInitRankConfig(&comm, 2, id, 0, &config));
+    FAILS(pennyInvalidArgument, "config is no pennyConfig_t", pennyCommInitRankConfig(&none, 2, id, 1, &foreign));
+    CHECK_INT(poll_until_known(comm), pennyRemoteError);
+    OK(pennyCommAbort(comm));
+}
+
 static void processes_join_by_polling(void) {
     pennyComm_t comm;
     pennyConfig_t config = in_background();
@@ -272,6 +291,7 @@ int main(void) {
     RUN(several_children_of_one_parent_join_in_their_order);
     RUN(a_child_whose_other_rank_does_not_come_is_aborted);
     RUN(a_rank_that_cannot_join_a_child_tells_the_others);
+    RUN(a_wrong_setting_of_one_rank_is_told_to_the_others);
     RUN(processes_join_by_polling);
     RUN(teams_are_waited_for);
     RUN(a_missing_rank_is_told_by_the_state_and_by_every_call);

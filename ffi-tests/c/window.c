@@ -130,7 +130,7 @@ static void a_bad_argument_in_a_group_is_told_twice_and_nothing_goes_out(void) {
     put(rank, 1, 9, 0);
     FAILS(pennyInvalidArgument, "sigIdx", pennySignal(rank, PENNY_SIGNALS, 0, 0, comm, NULL));
     CHECK(pennyGroupEnd() == pennyInvalidArgument);
-    CHECK(strstr(pennyGetLastError(comm), "sigIdx is 64; it must be in 0..64") != NULL);
+    CHECK(strstr(pennyGetLastError(comm), "sigIdx is 64; it must be from 0 to 63") != NULL);
     CHECK_INT(inbox[rank * COUNT], -7);
     pennyWaitSignalDesc_t own = {1, rank, 9, 0};
     FAILS(pennyInvalidUsage, "0 came", pennyWaitSignal(1, &own, comm, NULL));

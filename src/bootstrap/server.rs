@@ -29,7 +29,7 @@ use super::who::Who;
 use crate::error::Error;
 use crate::sync::lock::Mutex;
 use crate::sys::credentials::descriptor_limit;
-use crate::sys::{background, socket};
+use crate::sys::{background, keeper, socket};
 use listener::Listener;
 
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
@@ -68,6 +68,8 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     let server = Server::new(vec![listener], Who::here(std::process::id()), Arc::default());
     let expected_meetings = server.expected_meetings.clone();
     expected_meetings.lock().expect(first, until, 1);
+    // It also looks after a program that ends while this serves. Joining tells why there can be none.
+    let _ = keeper::prepare();
     background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(expected_meetings)
 }

@@ -42,6 +42,8 @@ pub struct Config {
     pub single_copy: Option<bool>,
     /// The bytes from which on peers read and write shared buffers where they lie; `None`: `PENNY_ZERO_COPY_FROM`, else where that is quick.
     pub zero_copy_from: Option<usize>,
+    /// Why a setting that the caller passed is wrong: the ranks that would wait for this one are told.
+    pub refused: Option<Error>,
 }
 
 impl Default for Config {
@@ -59,6 +61,7 @@ impl Default for Config {
             single_copy: None,
             // Tests take the ways of every processor.
             zero_copy_from: if cfg!(test) { Some(0) } else { None },
+            refused: None,
         }
     }
 }
@@ -99,6 +102,11 @@ pub fn check_environment(algo: Option<String>) -> Result<()> {
     log::check()
 }
 
+/// Words an error about a variable as one about the setting that was given in its place.
+fn of_setting(e: Error, variable: &str, setting: &str) -> Error {
+    e.with_message(e.message.replacen(variable, setting, 1))
+}
+
 impl Settings {
     /// Returns the staging bytes of each rank, at most [`MOST_STAGING`]. Algorithms for declared machines have a channel for every
     /// NIC, and slots for each.
@@ -111,6 +119,9 @@ impl Settings {
 
     /// `stands`: it is known where the ranks stand, and no machine is looked up.
     pub fn read(config: &Config, stands: bool) -> Result<Settings> {
+        if let Some(refused) = &config.refused {
+            return Err(refused.clone());
+        }
         let timeout_ms = match config.timeout_ms {
             Some(ms) => ms,
             None => match env::get("PENNY_TIMEOUT") {
@@ -122,7 +133,8 @@ impl Settings {
         let (algo, reproducible) = (given(&config.algo, "PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
         Ok(Settings {
             timeout_ns: timeout_ms.saturating_mul(1_000_000),
-            selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?
+            selection: Selection::parse(algo.as_deref(), reproducible.as_deref())
+                .map_err(|e| if config.algo.is_some() { of_setting(e, "PENNY_ALGO", "algo") } else { e })?
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,

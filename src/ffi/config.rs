@@ -163,21 +163,23 @@ impl pennyConfig_t {
             parallel_for: self.parallelFor.map(|f| unsafe { ParallelFunction::new(f, self.parallelForArg) }),
             single_copy: None,
             zero_copy_from: None,
+            refused: None,
         })
     }
 }
 
 impl Parameter for OrNull<*const pennyConfig_t> {
-    /// NULL means PENNY_CONFIG_INITIALIZER.
+    /// NULL means PENNY_CONFIG_INITIALIZER. What is wrong in it is told when the ranks join, to all of them.
     type Admitted = Config;
     unsafe fn admit(self, name: &'static str) -> Result<Config> {
         // SAFETY: the promise to `admit`.
-        unsafe {
+        let settings = unsafe {
             match self.0.is_null() {
                 true => pennyConfig_t::INITIALIZER.settings(name),
-                false => pennyConfig_t::read(self.0, name)?.settings(name),
+                false => pennyConfig_t::read(self.0, name).and_then(|config| config.settings(name)),
             }
-        }
+        };
+        Ok(settings.unwrap_or_else(|refused| Config { refused: Some(refused), ..Config::default() }))
     }
 }
 

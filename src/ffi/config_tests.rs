@@ -4,7 +4,8 @@ use super::*;
 
 fn admit(config: &pennyConfig_t) -> Result<Config> {
     // SAFETY: the reference is readable for its own size, which no test here exceeds.
-    unsafe { OrNull(&raw const *config).admit("config") }
+    let config = unsafe { OrNull(&raw const *config).admit("config") }?;
+    config.refused.clone().map_or(Ok(config), Err)
 }
 
 const DEFAULT: Config = Config {
@@ -19,6 +20,7 @@ const DEFAULT: Config = Config {
     parallel_for: None,
     single_copy: None,
     zero_copy_from: None,
+    refused: None,
 };
 
 fn full() -> pennyConfig_t {

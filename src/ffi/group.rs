@@ -124,7 +124,9 @@ c_api! {
     }
 
     /// Frees a recording. Calls of its launches that have not completed do.
+    ///
+    /// recording: NULL does nothing and succeeds.
     fn pennyRecordingDestroy(recording: pennyRecording_t) {
-        comm::recording_destroy(recording)
+        if recording.bits() == 0 { Ok(()) } else { comm::recording_destroy(recording) }
     }
 }

@@ -217,9 +217,9 @@ c_api! {
     }
 
     /// Destroys the mailboxes of all ranks with the messages in them. All ranks call it. Calls of this rank's other threads
-    /// that wait are ended with pennyInvalidUsage. The end of the communicator does the same.
+    /// that wait are ended with pennyInvalidUsage. The end of the communicator does the same. NULL does nothing and succeeds.
     fn pennyMailboxDestroy(mb: pennyMailbox_t) {
-        comm::mailbox_destroy(mb)
+        if mb.bits() == 0 { Ok(()) } else { comm::mailbox_destroy(mb) }
     }
 
     /// Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.

@@ -105,8 +105,10 @@ c_api! {
     /// If some are not 0 on this rank the result is pennyInvalidUsage, whose sentence lists each with its value and the
     /// rank that signalled last. pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report remaining values in the
     /// same way, unless a rank failed.
+    ///
+    /// sem: NULL does nothing and succeeds.
     fn pennySemaphoreDestroy(sem: pennySemaphore_t) {
-        comm::semaphore_destroy(sem)
+        if sem.bits() == 0 { Ok(()) } else { comm::semaphore_destroy(sem) }
     }
 
     /// Returns one of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which exist

@@ -67,6 +67,8 @@ c_api! {
 
     /// Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
     /// before.
+    ///
+    /// stream: NULL does nothing and succeeds.
     fn pennyStreamDestroy(#[or_null] stream: pennyStream_t) {
         stream.map_or(Ok(()), comm::stream_destroy)
     }
@@ -108,8 +110,10 @@ c_api! {
     }
 
     /// Destroys an event, even before a stream has reached it.
+    ///
+    /// event: NULL does nothing and succeeds.
     fn pennyEventDestroy(event: pennyEvent_t) {
-        comm::event_destroy(event)
+        if event.bits() == 0 { Ok(()) } else { comm::event_destroy(event) }
     }
 
     /// Records an event on a stream: it is complete when all work that was queued on the stream before has completed. It

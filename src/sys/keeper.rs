@@ -17,7 +17,7 @@
 //! A node lies in its page where its word lies in the other. The kernel follows at most 2048 nodes of a list, so a block has
 //! fewer, and a process that watches over more words has several keepers.
 
-use super::background;
+use super::{background, last_threads};
 use crate::error::{Error, Result};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
@@ -189,10 +189,7 @@ impl Block {
             if refused {
                 return;
             }
-            // BOUND: the process ends.
-            loop {
-                std::thread::park();
-            }
+            last_threads::outlive();
         });
         let why = match thread.map(|_| told.recv()) {
             Ok(Ok(tid)) if tid != 0 => {

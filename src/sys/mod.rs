@@ -15,6 +15,7 @@ pub mod interrupt;
 pub mod keeper;
 pub mod kept_file;
 pub mod kick;
+pub mod last_threads;
 pub mod limits;
 pub mod maps;
 pub mod network;

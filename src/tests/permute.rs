@@ -241,6 +241,6 @@ fn a_send_that_is_still_to_be_received_is_not_taken_for_a_part_of_a_permutation(
         // The sender is told by the permutation, or when it ends the communicator.
         let told = if me == 1 { ended.map(drop) } else { ended.and_then(|_| comm::finalize(comm)) };
         let e = told.unwrap_err();
-        assert!(e.code == Code::InvalidUsage && e.message.contains("of a permutation"), "{e}");
+        assert!(e.code == Code::InvalidUsage && e.message.contains("of a collective"), "{e}");
     });
 }

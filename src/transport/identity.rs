@@ -274,10 +274,13 @@ impl Transport {
         self.send_news(News { cause: cause.0, ..News::default() });
     }
 
-    /// Returns the cause of the first rank that gave up, as text to be added to a sentence about that rank.
-    pub(super) fn because(&self) -> String {
+    /// Returns the cause of the first rank that gave up, as text to be added to a sentence about rank `of`. Empty where that is the cause
+    /// itself, for which another has waited.
+    pub(super) fn because(&self, of: Rank) -> String {
         let cause = Cause(self.control.header().cause.load(Ordering::Acquire));
-        let text = Some(cause).filter(|cause| cause.0 != 0).and_then(|c| c.text(self.rank, self.nranks));
+        let text = Some(cause)
+            .filter(|cause| cause.0 != 0 && cause.rank() != Some(of))
+            .and_then(|c| c.text(self.rank, self.nranks));
         text.map_or(String::new(), |text| format!(", having waited in vain for {text}"))
     }
 

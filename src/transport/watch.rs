@@ -80,7 +80,7 @@ impl Transport {
         if !mine && let Err(told) = self.check_alarm() {
             return told;
         }
-        let because = if mine { String::new() } else { self.because() };
+        let because = if mine { String::new() } else { self.because(by) };
         let beside = if mine { String::new() } else { self.beside_the_ancestors_ranks() };
         let remedy = match (ending, mine) {
             (Ending::Revoked, _) => " (pennyCommShrink or pennyCommSplit makes one of its ranks)",
@@ -258,7 +258,7 @@ impl Transport {
                 self.beside_a_stopped_rank(rank)
             ));
         }
-        let because = self.because();
+        let because = self.because(rank);
         let seq = life.failed_seq.load(Ordering::Relaxed);
         match state {
             LEFT => Error::remote(format!(
@@ -268,8 +268,8 @@ impl Transport {
                 "rank {rank} (pid {pid}{on}) gave up while joining{because}; abort this communicator and make a new one{beside}"
             )),
             FAILED => Error::remote(format!(
-                "rank {rank} (pid {pid}{on}) gave up after an error in its call #{seq}{because}; abort this communicator and \
-                 make a new one{beside}"
+                "rank {rank} (pid {pid}{on}) gave up after an error{}{because}; abort this communicator and make a new one{beside}",
+                if seq > 0 { format!(" in its call #{seq}") } else { String::new() }
             )),
             _ => Error::remote(format!(
                 "rank {rank} (pid {pid}{on}) is in no state that there is: its life line was overwritten; abort this \
@@ -379,7 +379,10 @@ mod tests {
         let told = || ranks[0].check_not_lost([1, 2, 3].into_iter()).unwrap_err().message.clone();
         ranks[1].leave();
         ranks[2].fail(7);
-        assert!(told().starts_with("rank 2 (pid") && told().contains("its call #7"), "{}", told());
+        // Another rank has waited for rank 2, which is no reason of rank 2's own.
+        ranks[1].accuse_dead(2);
+        ranks[1].publish_cause(ranks[1].cause().unwrap());
+        assert!(told().starts_with("rank 2 (pid") && told().contains("its call #7; abort"), "{}", told());
         ranks[0].lines(3).life(3).node.mark_dead();
         assert!(told().starts_with("rank 3 (pid") && told().contains("died"), "{}", told());
     }

@@ -8,7 +8,8 @@
 //!                      │    pipes      lines of output     │
 //!                      ▼                                   │
 //!                    a rank failed ── 0.5 s, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
-//!                    Ctrl-C ── 10 s, or Ctrl-C again ──────────┘   (after 1 s it says how many it waits for)
+//!                    Ctrl-C ── 10 s, or Ctrl-C again ──────────┤   (after 1 s it says how many it waits for)
+//!                    SIGTERM ── 10 s, or SIGTERM again ────────┘
 //! ```
 //!
 //! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
@@ -51,7 +52,7 @@ const TIME_TO_TELL: Duration = Duration::from_millis(500);
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The time that ranks have after Ctrl-C to end by themselves: to write a checkpoint, say.
+/// The time that ranks have after Ctrl-C or SIGTERM to end by themselves: to write a checkpoint, say.
 const TIME_TO_END: Duration = Duration::from_secs(10);
 
 /// The time after Ctrl-C after which the launcher says whom it waits for.
@@ -59,6 +60,9 @@ const TIME_TO_SAY: Duration = Duration::from_secs(1);
 
 /// The exit code of a program that Ctrl-C ended: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
+
+/// The exit code of a program that SIGTERM ended: 128 + SIGTERM.
+const TERMINATED: u8 = 143;
 
 /// The signals that the launcher handles. All but the first are passed on to the ranks.
 const WATCHED: [Signal; 7] = [
@@ -174,13 +178,16 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
     // The verdict is that of a rank which returned an exit code.
     let mut exited_first = false;
     let mut ctrl_c = CtrlC::default();
+    // Set once SIGTERM has come: the ranks that run then are ended.
+    let mut end_by: Option<Instant> = None;
     while ranks.any_alive() {
         let wake = match last_call {
             Some(last) => Some(last),
             None => {
                 let until = deadline.filter(|_| verdict.is_none());
                 let told = told_until.filter(|_| ctrl_c.count == 0);
-                [until, told, ctrl_c.until, ctrl_c.say_at].into_iter().flatten().min()
+                let asked = end_by.filter(|_| verdict.is_none());
+                [until, told, asked, ctrl_c.until, ctrl_c.say_at].into_iter().flatten().min()
             }
         };
         let told_to_end = wait(&signals, &pipes, wake, ends_with_stdin && verdict.is_none());
@@ -193,6 +200,10 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
                     last_call = last_call.map(|_| Instant::now());
                     continue;
                 }
+            }
+            if number == Signal::SIGTERM as i32 {
+                let now = Instant::now();
+                end_by = Some(end_by.map_or(now + TIME_TO_END, |_| now));
             }
             // SI_KERNEL: the terminal signalled the whole foreground group; the ranks have theirs already.
             if number != Signal::SIGCHLD as i32 && info.ssi_code != libc::SI_KERNEL {
@@ -228,6 +239,10 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
                 timeout.unwrap_or_default()
             );
             verdict = Some(Outcome::failed(124, sentence));
+        }
+        if verdict.is_none() && ctrl_c.count == 0 && end_by.is_some_and(|end_by| end_by <= now) {
+            let sentence = format!("SIGTERM: {} of {all} {noun}s had to be ended", ranks.alive());
+            verdict = Some(Outcome::failed(TERMINATED, sentence));
         }
         if ctrl_c.says(now) && last_call.is_none() && ranks.any_alive() {
             let (left, seconds) = (ranks.alive(), (TIME_TO_END - TIME_TO_SAY).as_secs());

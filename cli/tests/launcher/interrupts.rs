@@ -93,6 +93,28 @@ fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
     assert_eq!(interrupted(deaf, 2), (String::new(), Some(130), false));
 }
 
+/// Starts two ranks that ignore SIGTERM, and sends it to the launcher `times` times.
+fn terminated(times: u32) {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut job = launch(2, &[], "trap '' TERM; echo $$; while :; do sleep 0.05; done");
+    let mut child = job.stderr(said.reopen().unwrap()).stdout(Stdio::piped()).spawn().unwrap();
+    let (ranks, mut rest) = read_pids(&mut child, 2);
+    for _ in 0..times {
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    rest.read_to_string(&mut String::new()).unwrap();
+    assert_eq!((child.wait().unwrap().code(), ranks.into_iter().any(runs)), (Some(143), false));
+    let said = std::fs::read_to_string(said.path()).unwrap();
+    assert!(said.contains("SIGTERM: 2 of 2 ranks had to be ended"), "{said}");
+}
+
+#[test]
+fn ranks_that_ignore_sigterm_are_ended_after_some_seconds_or_at_the_second() {
+    terminated(1);
+    terminated(2);
+}
+
 #[test]
 fn ranks_that_ignore_an_interrupt_are_ended_after_some_seconds() {
     let deaf = "[ $PENNY_RANK = 1 ] && trap '' INT TERM; echo $$; while :; do sleep 0.05; done";

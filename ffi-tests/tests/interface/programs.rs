@@ -47,6 +47,22 @@ fn a_thread_with_a_small_stack_makes_all_calls() {
 }
 
 #[test]
+fn a_process_ends_with_the_last_thread_of_its_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("last_thread");
+    compiler::program(&root().join("ffi-tests/c/last_thread.c"), &program);
+    for on in [1, 2] {
+        for said in ranks::run(&program, dir.path(), on, &[]) {
+            let cases: Vec<&str> = said.lines().collect();
+            assert_eq!(
+                cases[1..],
+                ["a_thread_outlives_the_main_thread", "what_is_registered_for_the_end_is_called"]
+            );
+        }
+    }
+}
+
+#[test]
 fn a_thread_that_waits_calls_its_progress_hook() {
     holds("progress", &[2, 3]);
 }

@@ -335,7 +335,7 @@ def _milliseconds(timeout: float) -> int:
         milliseconds = -1
     if timeout < 0 or not 0 <= milliseconds <= 0x7FFFFFFF:
         raise InvalidArgumentError(
-            f"timeout is {timeout} s, but must be in 0..{0x7FFFFFFF / 1000:g}; 0 means that calls wait for ever"
+            f"timeout is {timeout} s, but must be from 0 to {0x7FFFFFFF / 1000:g}; 0 means that calls wait for ever"
         )
     return max(1, milliseconds)
 

@@ -45,7 +45,7 @@ pub(in crate::comm) fn agree(
     let (rank, before) = (shared.transport.rank(), shared.transport.nranks());
     let asked = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
         Error::argument(format!(
-            "nRanks is {nranks}; it must be in {before}..={MAX_RANKS}: comm has {before} ranks"
+            "nRanks is {nranks}; it must be from {before} to {MAX_RANKS}: comm has {before} ranks"
         ))
     });
     let agreed = asked.and_then(|nranks| {

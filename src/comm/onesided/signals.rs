@@ -78,7 +78,9 @@ impl Counter {
     fn check(&self, within: &str, nranks: u32) -> Result<SignalPlace> {
         let held = |what: &str, value: i32, limit: usize| match usize::try_from(value) {
             Ok(value) if value < limit => Ok(value),
-            _ => Err(Error::argument(format!("{within}{what} is {value}; it must be in 0..{limit}"))),
+            _ => {
+                Err(Error::argument(format!("{within}{what} is {value}; it must be from 0 to {}", limit - 1)))
+            }
         };
         Ok(SignalPlace {
             peer: held("peer", self.peer, nranks as usize)? as Rank,

@@ -64,8 +64,8 @@ struct Reached {
     ps: AtomicU64,
 }
 
-pub(super) const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
-                        NULL to run the call here";
+pub(super) const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; a \
+                        call whose stream is NULL is made in the calling thread";
 
 /// How far a thread came with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

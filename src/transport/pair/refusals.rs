@@ -9,7 +9,7 @@ use crate::types::{DataType, Rank};
 
 pub(super) fn text(kind: u64, count: u64) -> String {
     let name = DataType::from_c(kind as i32).map_or("unknown", DataType::name);
-    let whose = if kind & OF_COLLECTIVE == 0 { "" } else { ", of a permutation" };
+    let whose = if kind & OF_COLLECTIVE == 0 { "" } else { ", of a collective" };
     format!("count {count}, type {name}{whose}")
 }
 

@@ -120,8 +120,11 @@ impl<'a> Vector<'a> {
             let end = block.at.checked_add(block.count).and_then(|end| end.checked_mul(size));
             if block.count > 0 && end.is_none_or(|end| end > MOST_BYTES) {
                 return Err(Error::argument(format!(
-                    "{list}[{at}]: {} elements of {} behind the first {} are more than memory can hold; is one a negative number?",
-                    block.count, self.dtype, block.at
+                    "{list}{}: {} elements of {} behind the first {} are more than memory can hold; is one a negative number?",
+                    if list.ends_with('s') { format!("[{at}]") } else { String::new() },
+                    block.count,
+                    self.dtype,
+                    block.at
                 )));
             }
         }
@@ -225,9 +228,14 @@ impl<'a> Vector<'a> {
                 )));
             }
         }
-        let send_list = if kind == VectorKind::ReduceScatter { "recvcounts" } else { "sendcounts" };
+        let send_list = match kind {
+            VectorKind::ReduceScatter => "recvcounts",
+            _ if of_all[0] => "sendcounts",
+            _ => "sendcount",
+        };
+        let recv_list = if of_all[1] { "recvcounts" } else { "recvcount" };
         self.check_buffer(["sendbuff", send_list], self.send, &self.send_blocks, rank)?;
-        self.check_buffer(["recvbuff", "recvcounts"], self.recv, &self.recv_blocks, rank)?;
+        self.check_buffer(["recvbuff", recv_list], self.recv, &self.recv_blocks, rank)?;
         self.check_apart(&self.recv_blocks, rank)?;
         let own = rank as usize;
         let (sends, receives) = match kind {
