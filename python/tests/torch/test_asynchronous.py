@@ -8,6 +8,7 @@ from functools import partial
 
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 
 import torch
 from cases import BACKEND, PATIENCE, Cases, Job, Skip
@@ -189,6 +190,38 @@ def futures(job: Job) -> None:
     futures = [dist.all_reduce(torch.ones(3), group=job.tested, async_op=True).get_future() for _ in range(5)]
     for outputs in torch.futures.wait_all(futures):
         assert_same(outputs[0], torch.full((3,), float(job.size)), "one of several")
+
+
+def waits_for_another(job: Job, group: dist.ProcessGroup | None) -> None:
+    # Large enough to be under way when the callback is hung on it.
+    work = dist.all_reduce(torch.ones(1 << 20), group=group, async_op=True)
+
+    def another(_: object) -> float:
+        second = dist.all_reduce(torch.ones(1000), group=group, async_op=True)
+        dist.all_reduce(torch.ones(10), group=group, async_op=True).wait()
+        return second.get_future().wait()[0][0].item()
+
+    assert work.get_future().then(another).wait() == job.size
+
+
+@CASES
+def a_callback_waits_for_another_collective(job: Job) -> None:
+    waits_for_another(job, job.tested)
+
+
+@CASES
+def a_callback_waits_where_works_are_wrapped_by_a_dispatch_mode(job: Job) -> None:
+    with FlopCounterMode(display=False):
+        for _ in range(5):
+            waits_for_another(job, job.tested)
+
+
+@CASES
+def a_callback_waits_where_works_are_wrapped_by_a_group_of_two_backends(job: Job) -> None:
+    group = dist.new_group(backend="cpu:penny,cuda:gloo")
+    for _ in range(5):
+        waits_for_another(job, group)
+    dist.destroy_process_group(group)
 
 
 @CASES

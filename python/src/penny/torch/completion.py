@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from . import future_threads
 
 _SHORTEST_NAP, _LONGEST_NAP = 0.00002, 0.001
 
@@ -46,14 +47,14 @@ class Completion:
 class Future(torch.futures.Future[Any]):
     """A future of what a call writes. Who waits for it in Python goes on with the call, and completes it.
 
-    It knows whether the program has hung anything on it that could wait for other works."""
+    The program's callbacks may wait for other works. Whether there are any is not known: torch hands on the future without this object
+    where a work is wrapped, as in groups of several backends."""
 
     def __init__(self, completion: Completion, outputs: list[Any]) -> None:
         super().__init__()
         self._completion = completion
         self._outputs = outputs
         self._lock = threading.Lock()
-        self._has_callbacks = False
         self._is_ending = False
 
     def wait(self) -> Any:
@@ -63,29 +64,16 @@ class Future(torch.futures.Future[Any]):
             self.end(may_wait=True)
         return super().wait()
 
-    def then(self, callback: Callable[[Any], Any]) -> Any:
-        """torch.futures.Future.then."""
-        with self._lock:
-            self._has_callbacks = True
-        return super().then(callback)
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """torch.futures.Future.add_done_callback."""
-        with self._lock:
-            self._has_callbacks = True
-        super().add_done_callback(callback)
-
     def end(self, may_wait: bool) -> None:
-        """Completes it here, unless the program's callbacks would run in a thread that may not wait. Its completion is over."""
+        """Completes it, in another thread if this one may not wait for what callbacks wait for. Its completion is over."""
         with self._lock:
             if self._is_ending:
                 return
             self._is_ending = True
-            elsewhere = self._has_callbacks and not may_wait
-        if elsewhere:
-            threading.Thread(target=self._end, name="penny future", daemon=True).start()
-        else:
+        if may_wait:
             self._end()
+        else:
+            future_threads.run(self._end)
 
     def end_in_a_thread(self) -> None:
         """Completes it from a thread that waits for nothing else."""
@@ -94,7 +82,7 @@ class Future(torch.futures.Future[Any]):
             self._completion.wait()
             self.end(may_wait=True)
 
-        threading.Thread(target=wait, name="penny future", daemon=True).start()
+        future_threads.run(wait)
 
     def _end(self) -> None:
         if self._completion.error is None:
