@@ -8,6 +8,8 @@
 //!       lane 3    the same backwards
 //! ```
 //!
+//! A broadcast starts at the root in all of them, and a reduction ends there.
+//!
 //! A plain ring over nodes leaves each node through one NIC, while the others idle. Each of these rings carries an
 //! equal share; which rails they take, for any number of nodes of any size, is [`orders::alternating`]. In one node
 //! there is no NIC to keep busy: there it is one ring each way.
@@ -16,21 +18,21 @@
 //! and `hierarchical` crosses the network less often; where nodes have one NIC for all their ranks there is nothing to
 //! gain.
 
-use super::ring::{cost, plan};
+use super::ring::{SERVES, cost, plan};
 use super::{Algorithm, Alike, any};
 use crate::plan::RankView;
 use crate::topology::orders;
-use crate::types::{Collective, Rank};
+use crate::types::Rank;
 
 /// The row of the table.
 pub static ALTERNATING_RINGS: Algorithm = Algorithm {
     name: "alternating_rings",
     about: "one ring for each NIC of a node, none of which leaves its rails",
     cost_formula: "2(n-1)(a + S/gnB), g NICs a node",
-    serves: &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather],
+    serves: SERVES,
     rank_order: false,
     guard: any,
-    alike: |_| Alike::StepByStep,
+    alike: |v| if v.collective.rooted() { Alike::No } else { Alike::StepByStep },
     cost: |v| cost(v, &rings(v)),
     plan: |v, out| plan(v, &rings(v), out),
 };
