@@ -55,6 +55,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The time that ranks have after Ctrl-C or SIGTERM to end by themselves: to write a checkpoint, say.
 const TIME_TO_END: Duration = Duration::from_secs(10);
 
+/// SIGTERMs within this time are one: timeout(1) sends it to the launcher and to the launcher's group.
+const SAME: Duration = Duration::from_secs(1);
+
 /// The time after Ctrl-C after which the launcher says whom it waits for.
 const TIME_TO_SAY: Duration = Duration::from_secs(1);
 
@@ -203,7 +206,11 @@ fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) 
             }
             if number == Signal::SIGTERM as i32 {
                 let now = Instant::now();
-                end_by = Some(end_by.map_or(now + TIME_TO_END, |_| now));
+                end_by = Some(match end_by {
+                    None => now + TIME_TO_END,
+                    Some(by) if by + SAME <= now + TIME_TO_END => now,
+                    Some(by) => by,
+                });
             }
             // SI_KERNEL: the terminal signalled the whole foreground group; the ranks have theirs already.
             if number != Signal::SIGCHLD as i32 && info.ssi_code != libc::SI_KERNEL {
