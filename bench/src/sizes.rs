@@ -1,24 +1,63 @@
 //! Which sizes a table has: from a first to a last, in steps that multiply or add.
 
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, Error};
 use penny::internals::env::bytes_from;
 use serde::{Deserialize, Serialize};
 
-/// The sizes of a table: nccl-tests' options.
-#[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
+/// The sizes of a table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {
+    /// The first one.
+    pub min_bytes: usize,
+    /// The last one; `None`: the first one only.
+    pub max_bytes: Option<usize>,
+    /// Added from one size to the next.
+    pub step_bytes: usize,
+    /// Multiplies from one size to the next; 1: `step_bytes` is added.
+    pub step_factor: u32,
+}
+
+/// The options of nccl-tests that tell the sizes.
+#[derive(clap::Args)]
+struct SizeOptions {
     /// First size
     #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
-    pub min_bytes: usize,
-    /// Last size
+    min_bytes: usize,
+    /// Last size; unset, and -b above the default: that size only
     #[arg(short = 'e', long = "maxbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
-    pub max_bytes: Option<usize>,
+    max_bytes: Option<usize>,
     /// Added from one size to the next
     #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
-    pub step_bytes: usize,
+    step_bytes: usize,
     /// Multiplies from one size to the next; 1: use --stepbytes
     #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub step_factor: u32,
+    step_factor: u32,
+}
+
+// By hand, because the derived form cannot tell a default from what was typed.
+impl clap::FromArgMatches for Sizes {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Sizes, Error> {
+        let SizeOptions { min_bytes, max_bytes, step_bytes, step_factor } =
+            SizeOptions::from_arg_matches(matches)?;
+        let is_typed = matches.value_source("max_bytes") == Some(ValueSource::CommandLine);
+        let max_bytes = max_bytes.map(|last| if is_typed { last } else { last.max(min_bytes) });
+        Ok(Sizes { min_bytes, max_bytes, step_bytes, step_factor })
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Sizes::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for Sizes {
+    fn augment_args(command: Command) -> Command {
+        SizeOptions::augment_args(command)
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        SizeOptions::augment_args_for_update(command)
+    }
 }
 
 impl Sizes {
@@ -91,6 +130,19 @@ mod tests {
     fn a_size_that_does_not_parse_names_its_option() {
         let Err(error) = Line::try_parse_from(["x", "-e", "many"]) else { panic!("accepted") };
         assert!(error.to_string().contains("--maxbytes"), "{error}");
+    }
+
+    #[test]
+    fn a_first_size_above_the_default_of_the_last_is_the_only_one() {
+        for line in ["x -b 64M", "x -b 64M -i 1K", "x -b 64M -i 0", "x -b 64M -f 2", "x -i 3 -b 64M"] {
+            assert_eq!(sizes(line).list(), Ok(vec![64 << 20]), "{line}");
+            assert_eq!(sizes(line).last(), 64 << 20, "{line}");
+        }
+        assert_eq!(sizes("x -b 31M").list(), Ok(vec![31 << 20, 32 << 20]));
+        for line in ["x -b 64M -e 32M", "x -e 32M -b 64M"] {
+            let refused = sizes(line).list().unwrap_err();
+            assert!(refused.contains("--minbytes (67108864) is above --maxbytes (33554432)"), "{refused}");
+        }
     }
 
     #[test]

@@ -44,6 +44,17 @@ fn a_size_that_does_not_parse_names_its_option() {
 }
 
 #[test]
+fn a_first_size_above_the_default_of_the_last_is_measured_alone() {
+    let table = answer("perf all_reduce -n 1 -b 40M --iters 1 -w 0 -c 0");
+    let sizes: Vec<&str> = table
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(sizes, ["41943040"], "{table}");
+}
+
+#[test]
 fn every_command_explains_itself_with_examples() {
     for command in
         ["run", "perf", "perf exchange", "plan", "sim", "trace", "calibrate", "algorithms", "algos", "doctor"]

@@ -19,7 +19,11 @@ const COMMAND_LINE: &[Mistake] = &[
     ("penny perf all_reduce -n -2", 2, &["'-2' for '--ranks <N>'", "not a number of ranks from 1 to 1024"]),
     ("penny perf all_reduce -np 2", 2, &["'p' for '--ranks <N>'", "write -n 4, not -np 4"]),
     ("penny perf all_reduce -n 2000", 2, &["'2000' for '--ranks <N>'", "from 1 to 1024"]),
-    ("penny perf all_reduce -n 2 -b 1G", 1, &["--minbytes (1073741824)", "--maxbytes", "pass a larger -e"]),
+    (
+        "penny perf all_reduce -n 2 -b 1G -e 32M",
+        1,
+        &["--minbytes (1073741824)", "--maxbytes", "pass a larger -e"],
+    ),
     ("penny perf all_reduce -n 2 -b 8x", 2, &["'8x' for '--minbytes <BYTES>'", "64K, 32M or 1G"]),
     ("penny perf all_reduce -n 2 -d float33", 2, &["'float33'", "did you mean float?"]),
     ("penny perf all_reduce -n 2 -o summ", 2, &["'summ'", "did you mean sum?"]),
