@@ -10,37 +10,47 @@ use crate::launch::Stream;
 
 /// Writes text to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<ExitCode, String> {
-    write(text.as_bytes()).map(|()| ExitCode::SUCCESS)
+    write(text.as_bytes()).map(|_| ExitCode::SUCCESS)
 }
 
-fn write(bytes: &[u8]) -> Result<(), String> {
+/// Writes to standard output at once, and tells whether anybody reads it.
+fn write(bytes: &[u8]) -> Result<bool, String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write: {error}")),
     }
 }
 
-/// Lines of ranks that a command passes on as they come, and goes on where it cannot.
+/// Lines that a command passes on as they come, where it may go on when it cannot.
 #[derive(Debug, Default)]
-pub struct PassedOn(Option<String>);
+pub struct PassedOn {
+    /// Why lines for standard output were lost.
+    lost: Option<String>,
+    is_unread: bool,
+}
 
 impl PassedOn {
     /// Writes text to a stream.
     pub fn write(&mut self, stream: Stream, text: &[u8]) {
         match stream {
-            Stream::Out => {
-                if let Err(why) = write(text) {
-                    self.0.get_or_insert(why);
-                }
-            }
+            Stream::Out => match write(text) {
+                Ok(is_read) => self.is_unread |= !is_read,
+                Err(why) => drop(self.lost.get_or_insert(why)),
+            },
             Stream::Err => drop(std::io::stderr().write_all(text)),
         }
     }
 
+    /// Tells whether more lines would reach nobody.
+    pub fn is_over(&self) -> bool {
+        self.is_unread || self.lost.is_some()
+    }
+
     /// Fails if text for standard output was lost.
     pub fn end(self) -> Result<(), String> {
-        self.0.map_or(Ok(()), Err)
+        self.lost.map_or(Ok(()), Err)
     }
 }
 
@@ -83,7 +93,7 @@ pub const STANDARD: &str = "-";
 /// Writes text to a file that an option names; to standard output for `-`.
 pub fn save(option: &str, path: &Path, text: &str) -> Result<(), String> {
     if path == Path::new(STANDARD) {
-        return write(text.as_bytes());
+        return write(text.as_bytes()).map(drop);
     }
     fs::write(path, text).map_err(|e| format!("{option} {}: {}", path.display(), unwritable(path, &e)))
 }

@@ -26,6 +26,8 @@ use penny_bench::subject::Subject;
 pub use programs::Programs;
 use table::Row;
 
+use crate::answer::PassedOn;
+use crate::launch::Stream;
 use crate::machine::Placed;
 use crate::trace::traced;
 use crate::{answer, candidates, machine, plot, rings, workload};
@@ -197,17 +199,34 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             candidates.iter().filter(|c| c.too_many(&machine, &places, block(c, count)).is_none());
         priced.try_for_each(|candidate| candidate.check_slices(&machine, block(candidate, count)))?;
     }
+    for &bytes in &sizes {
+        let count = layout::count(subject, view.nranks, bytes, dtype.size());
+        let mut named = candidates.iter().filter(|candidate| !competes(candidate));
+        if let Some(why) = named.find_map(|c| c.too_many(&machine, &places, block(c, count))) {
+            return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
+        }
+    }
     let progress = progress((sizes.len() * candidates.len()) as u64);
     // Tells whether what one takes spares others; else all are priced at the same time.
     let spares = auto && args.plot.is_none();
+    let mut out = PassedOn::default();
+    // A file is wanted also by those who have seen enough of the table.
+    let has_file = [&args.plot, &args.trace, &args.goal].iter().any(|file| file.is_some());
+    // A table goes out as it grows, since no row depends on those of other sizes. JSON is whole, or not there at all. Tells whether more is wanted.
+    let mut pass_on = |text: &mut String| {
+        if !args.json {
+            progress.suspend(|| out.write(Stream::Out, std::mem::take(text).as_bytes()));
+        }
+        has_file || !out.is_over()
+    };
+    let mut is_wanted = pass_on(&mut text);
     for bytes in sizes {
+        if !is_wanted {
+            break;
+        }
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
         let mut too_many: Vec<Option<String>> =
             candidates.iter().map(|c| c.too_many(&machine, &places, block(c, count))).collect();
-        let refused = order.iter().filter(|(_, candidate)| !competes(candidate));
-        if let Some(why) = refused.filter_map(|&(number, _)| too_many[number].as_ref()).next() {
-            return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
-        }
         let price = |candidate: &Programs, least_ps| {
             progress.set_message(format!("{bytes} bytes by {}", candidate.algorithm.name));
             let wanted = match is_named(candidate.algorithm.name) {
@@ -302,6 +321,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         for row in rows {
             text += &if args.json { row.json()? } else { row.line(dtype) };
         }
+        is_wanted = pass_on(&mut text);
     }
     progress.finish_and_clear();
     if let Some(file) = &args.plot {
@@ -309,7 +329,8 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         plot::draw(file, &title, plot::BUS, &plot::lines(drawn))
             .map_err(|e| format!("--plot {}: {e}", file.display()))?;
     }
-    answer::print(&text)
+    out.write(Stream::Out, text.as_bytes());
+    out.end().map(|()| ExitCode::SUCCESS)
 }
 
 /// Makes a line that shows what is being priced, on standard error, and hidden if that is no terminal.
