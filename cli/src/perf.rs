@@ -112,9 +112,12 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     let rows = sweep::rows(args.collective, &args.options, ranks)?;
     let variants = variants(&args);
     for variant in &variants {
-        let as_typed = if variant.algorithm.is_some() { "--algorithm" } else { "PENNY_ALGO" };
         let checked = comm::check_environment(variant.algorithm.clone());
-        checked.map_err(|error| error.message.replacen("PENNY_ALGO", as_typed, 1))?;
+        // What a program sets as `algo` is an option here.
+        checked.map_err(|error| match error.message.strip_prefix("algo `") {
+            Some(rest) => format!("--algorithm `{rest}"),
+            None => error.message.clone(),
+        })?;
         can_serve(&args, hosts.is_some(), ranks, variant)?;
     }
     let progress = progress(rows * variants.len());
