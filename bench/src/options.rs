@@ -201,13 +201,17 @@ impl Named for u32 {
 fn unknown(what: &str, word: &str, all: &[impl ToString]) -> String {
     let names: Vec<_> = all.iter().map(ToString::to_string).collect();
     let meant = hint(word, names.iter().map(String::as_str));
-    format!("no such {what}{meant}; there are {} and all", names.join(", "))
+    format!("no such {what}{meant}; there are {}", names.join(", "))
 }
 
 impl<T: Named> FromStr for Choice<T> {
     type Err = String;
     fn from_str(text: &str) -> Result<Choice<T>, String> {
-        if text == "all" { Ok(Choice::All) } else { T::parsed(text).map(Choice::One) }
+        match text {
+            "all" => Ok(Choice::All),
+            text if T::all().is_empty() => T::parsed(text).map(Choice::One),
+            text => T::parsed(text).map(Choice::One).map_err(|why| why + " and all"),
+        }
     }
 }
 

@@ -27,6 +27,12 @@ impl Subject {
     pub fn all() -> impl Iterator<Item = Subject> {
         Collective::ALL.iter().copied().map(Subject::Collective).chain([Subject::SendRecv, Subject::Permute])
     }
+    /// Says that no subject is called so, and which are known where it was asked for.
+    pub fn unknown(text: &str, known: impl Iterator<Item = Subject>) -> String {
+        let known: Vec<_> = known.map(Subject::name).collect();
+        let meant = hint(text, known.iter().copied());
+        format!("no such collective{meant}; there are {}", known.join(", "))
+    }
     /// The program's name without `_perf`.
     pub fn name(self) -> &'static str {
         match self {
@@ -89,11 +95,7 @@ impl FromStr for Subject {
             "sendreceive" | "p2p" => "sendrecv",
             other => other,
         };
-        Subject::all().find(|s| plain(s.name()) == long).ok_or_else(|| {
-            let known: Vec<_> = Subject::all().map(Subject::name).collect();
-            let meant = hint(text, known.iter().copied());
-            format!("no such collective{meant}; there are {}", known.join(", "))
-        })
+        Subject::all().find(|s| plain(s.name()) == long).ok_or_else(|| Subject::unknown(text, Subject::all()))
     }
 }
 

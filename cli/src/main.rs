@@ -19,6 +19,7 @@ mod manual;
 mod perf;
 mod plan;
 mod plan_drawing;
+mod planned;
 mod plot;
 mod preload;
 mod record;

@@ -8,11 +8,10 @@ use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::check::Proof;
 use penny::sim::plan::{Plan, RankView, check, render};
 use penny_bench::layout;
-use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
-use crate::{answer, candidates, host_profile, launch, machine, plan_drawing};
+use crate::{answer, candidates, host_profile, launch, machine, plan_drawing, planned};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +30,7 @@ const ONE_RANK_FROM: u32 = 65;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The collective
+    #[arg(value_parser = planned::collectives())]
     collective: Subject,
     /// Ranks
     #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = launch::ranks)]
@@ -39,8 +39,8 @@ pub struct Args {
     #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
     bytes: usize,
     /// Element type
-    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
-    datatype: Choice<DataType>,
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float", value_parser = planned::datatype())]
+    datatype: DataType,
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
@@ -66,12 +66,8 @@ pub struct Args {
 
 /// Prints the plans.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    let Subject::Collective(collective) = args.collective else {
-        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
-    };
-    let Choice::One(dtype) = args.datatype else {
-        return Err("--datatype: a plan is of one type".to_owned());
-    };
+    let collective = planned::collective(args.collective)?;
+    let dtype = args.datatype;
     if args.root >= args.ranks {
         return Err(format!("--root {} is out of range: ranks are 0 to {}", args.root, args.ranks - 1));
     }

@@ -10,14 +10,13 @@ use penny::sim::fabric::trace::perfetto;
 use penny::sim::fabric::{CallTimes, PricedCall};
 use penny::sim::topology::Network;
 use penny_bench::layout;
-use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
 use crate::machine::Placed;
 use crate::sim::quickest::quickest;
 use crate::sim::{Block, Priced, Views};
-use crate::{answer, machine, sim};
+use crate::{answer, machine, planned, sim};
 
 const EXAMPLES: &str = "\
 The answer is JSON for https://ui.perfetto.dev or chrome://tracing: a group of tracks a rank, and one of all ports.
@@ -31,6 +30,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The collective
+    #[arg(value_parser = planned::collectives())]
     collective: Subject,
     #[command(flatten)]
     machine: Placed,
@@ -38,8 +38,8 @@ pub struct Args {
     #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
     bytes: usize,
     /// Element type
-    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
-    datatype: Choice<DataType>,
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float", value_parser = planned::datatype())]
+    datatype: DataType,
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
@@ -53,12 +53,8 @@ pub struct Args {
 
 /// Writes the trace.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    let Subject::Collective(collective) = args.collective else {
-        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
-    };
-    let Choice::One(dtype) = args.datatype else {
-        return Err("--datatype: a trace is of one type".to_owned());
-    };
+    let collective = planned::collective(args.collective)?;
+    let dtype = args.datatype;
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
     let candidates = sim::programs(std::slice::from_ref(&args.algorithm), &view)?;

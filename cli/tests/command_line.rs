@@ -31,6 +31,19 @@ fn an_unknown_collective_is_answered_with_the_known_ones() {
 }
 
 #[test]
+fn nothing_is_offered_that_is_always_refused() {
+    for command in ["sim", "trace", "plan"] {
+        let help = answer(&format!("{command} --help"));
+        let lists = help.split("[possible values: ").skip(1).map(|list| list.split_once(']').unwrap().0);
+        let words: Vec<&str> = lists.flat_map(|list| list.split(", ")).collect();
+        assert!(words.contains(&"all_reduce") && words.contains(&"float"), "{words:?}");
+        for refused in ["barrier", "sendrecv", "permute", "all"] {
+            assert!(!words.contains(&refused), "{command}: {words:?}");
+        }
+    }
+}
+
+#[test]
 fn no_ranks_are_too_few() {
     for line in ["run -n 0 true", "perf all_reduce -n 0", "plan all_reduce -n 0"] {
         assert!(refusal(line).contains("--ranks"), "{line}");

@@ -27,7 +27,7 @@ use table::{Place, Table};
 
 use crate::args_or::ArgsOr;
 use crate::sim;
-use crate::{answer, input, machine};
+use crate::{answer, input, machine, planned};
 
 /// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
 pub type Calibrate = ArgsOr<Args, OfHost>;
@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(short = 'n', long = "ranks", value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Collective that was measured; default: the one that the log tells
-    #[arg(long, value_name = "COLLECTIVE")]
+    #[arg(long, value_name = "COLLECTIVE", value_parser = planned::collectives())]
     collective: Option<Subject>,
     /// Algorithms that the measured program may have used (also --algo), or `auto` for all; at each size the quickest counts
     #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
@@ -117,9 +117,7 @@ fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let Some(subject) = args.collective.or(table.subject.map(|(subject, _)| subject)) else {
         return Err(format!("{file}: nothing says what was measured; say it, as in --collective all_reduce"));
     };
-    let Subject::Collective(collective) = subject else {
-        return Err(format!("{subject} is two calls, not a collective: it has no plan"));
-    };
+    let collective = planned::collective(subject)?;
     let machine = Declared::open(&machine::spec(&args.fabric, args.nodes, args.slice.as_deref()))?;
     let before = machine.network(&machine.with(&[], &[], false))?;
     let ranks = ranks(args, &table, before.shape.nranks())?;

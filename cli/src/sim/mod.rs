@@ -20,7 +20,6 @@ use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny::{Code, DataType};
 use penny_bench::layout;
-use penny_bench::options::Choice;
 use penny_bench::sizes::Sizes;
 use penny_bench::subject::Subject;
 pub use programs::Programs;
@@ -30,7 +29,7 @@ use crate::answer::PassedOn;
 use crate::launch::Stream;
 use crate::machine::Placed;
 use crate::trace::traced;
-use crate::{answer, candidates, machine, plot, rings, workload};
+use crate::{answer, candidates, machine, planned, plot, rings, workload};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M, G and KiB, MiB, GiB multiply by powers of 1024, kB, MB, GB by powers of 1000.
@@ -55,7 +54,7 @@ Examples:
           mut_args(|arg| if is_of_one_call(arg.get_id().as_str()) { arg.conflicts_with("workload") } else { arg }))]
 pub struct Args {
     /// The collective
-    #[arg(required_unless_present_any = ["workload", "published"])]
+    #[arg(required_unless_present_any = ["workload", "published"], value_parser = planned::collectives())]
     collective: Option<Subject>,
     #[command(flatten)]
     workload: workload::Options,
@@ -64,8 +63,8 @@ pub struct Args {
     #[command(flatten)]
     sizes: Sizes,
     /// Element type
-    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
-    datatype: Choice<DataType>,
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float", value_parser = planned::datatype())]
+    datatype: DataType,
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
@@ -160,12 +159,8 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         (None, Some(subject)) => subject,
         (None, None) => return Err("name a collective, or give --workload".to_owned()),
     };
-    let Subject::Collective(collective) = subject else {
-        return Err(format!("{subject} is two calls, not a collective, and has no plan"));
-    };
-    let Choice::One(dtype) = args.datatype else {
-        return Err("--datatype: a simulation is of one type".to_owned());
-    };
+    let collective = planned::collective(subject)?;
+    let dtype = args.datatype;
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
     let machine = Views::of(&network);

@@ -32,7 +32,7 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 
 use super::quickest::{named, quickest};
 use super::{Block, Views, programs, side_by_side};
-use crate::{answer, machine};
+use crate::{answer, machine, planned};
 
 /// A table of measured times.
 struct Measured {
@@ -155,9 +155,7 @@ fn summary<'a>(name: &str, errors: impl Iterator<Item = &'a Errors> + Clone, tex
 
 /// Prices the rows of a table.
 fn compare(table: &Measured) -> Result<Compared, String> {
-    let Subject::Collective(collective) = table.subject else {
-        return Err(format!("{} is two calls, not a collective, and has no plan", table.subject));
-    };
+    let collective = planned::collective(table.subject)?;
     let network = topology::open(&table.machine).map_err(|e| e.message.clone())?;
     let view = machine::view(&network, collective, table.ranks, 0)?;
     let (views, places) = (Views::of(&network), machine::places(&network, view.nranks)?);
