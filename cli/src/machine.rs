@@ -3,24 +3,33 @@
 use penny::internals::fabric::live::Machine;
 use penny::sim::algorithms;
 use penny::sim::plan::RankView;
-use penny::sim::topology::{self, Network};
+use penny::sim::topology::{self, MachineSpec, Network};
 use penny::{Collective, Rank};
 use penny_bench::sizes::parse_bytes;
 
 /// Opens `--fabric`, with `--nodes` and `--slice` added to its arguments.
 pub fn open(fabric: &str, nodes: Option<u32>, slice: Option<&str>) -> Result<Network, String> {
-    let network = topology::open(&spec(fabric, nodes, slice)).map_err(|e| e.message.clone())?;
+    let network = topology::open(&spec(fabric, nodes, slice)?).map_err(|e| e.message.clone())?;
     algorithms::check_protocols(&network).map_err(|e| e.message.clone())?;
     Ok(network)
 }
 
-/// The machine's name with `--nodes` and `--slice` among its arguments.
-pub fn spec(fabric: &str, nodes: Option<u32>, slice: Option<&str>) -> String {
-    let nodes = nodes.map(|nodes| format!("nodes={nodes}"));
-    let slice = slice.map(|slice| format!("slice={slice}"));
-    [nodes, slice].into_iter().flatten().fold(fabric.to_owned(), |spec, argument| {
+/// Returns the machine's name with `--nodes` and `--slice` among its arguments. `Err` names one that the arguments contradict.
+pub fn spec(fabric: &str, nodes: Option<u32>, slice: Option<&str>) -> Result<String, String> {
+    let nodes = nodes.map(|nodes| ("nodes", nodes.to_string()));
+    let slice = slice.map(|slice| ("slice", slice.to_owned()));
+    [nodes, slice].into_iter().flatten().try_fold(fabric.to_owned(), |spec, (key, value)| {
+        let given = MachineSpec::read(fabric).map_err(|e| e.message.clone())?.arguments;
         let sign = if spec.contains(':') { ',' } else { ':' };
-        format!("{spec}{sign}{argument}")
+        match given.iter().find(|(known, _)| known == key) {
+            None => Ok(format!("{spec}{sign}{key}={value}")),
+            Some((_, said)) if *said == value || key == "slice" && self::slice(said) == Ok(value.clone()) => {
+                Ok(spec)
+            }
+            Some((_, said)) => Err(format!(
+                "--{key} {value}: --fabric {fabric} says {key}={said} already; leave one of them out"
+            )),
+        }
     })
 }
 
@@ -141,7 +150,7 @@ impl MachineArgs {
     /// `has_devices`: the program asks a CUDA runtime of Penny's for devices, of which there is one for each place.
     pub fn environment(&self, ranks: u32, has_devices: bool) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
-        let spec = spec(fabric, self.nodes, self.slice.as_deref());
+        let spec = spec(fabric, self.nodes, self.slice.as_deref())?;
         let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message.clone())?;
         let mut variables = vec![("PENNY_FABRIC", spec)];
         if let Some(machine) = machine {
@@ -174,9 +183,19 @@ mod tests {
 
     #[test]
     fn nodes_are_one_argument_among_others() {
+        let spec = |fabric, nodes, slice| spec(fabric, nodes, slice).unwrap();
         assert_eq!(spec("dgx-h100", Some(2), None), "dgx-h100:nodes=2");
         assert_eq!(spec("dgx-h100:places=4", Some(2), None), "dgx-h100:places=4,nodes=2");
         assert_eq!(spec("dgx-h100", Some(2), Some("64B")), "dgx-h100:nodes=2,slice=64B");
         assert_eq!(spec("t3000", None, None), "t3000");
+    }
+
+    #[test]
+    fn an_argument_and_an_option_may_say_the_same_and_nothing_else() {
+        assert_eq!(spec("dgx-h100:nodes=2", Some(2), None), Ok("dgx-h100:nodes=2".into()));
+        assert_eq!(spec("dgx-h100:slice=1KiB", None, Some("1024B")), Ok("dgx-h100:slice=1KiB".into()));
+        let refused = "--nodes 3: --fabric dgx-h100:nodes=2 says nodes=2 already; leave one of them out";
+        assert_eq!(spec("dgx-h100:nodes=2", Some(3), None), Err(refused.into()));
+        assert!(spec("dgx-h100:slice=0", None, Some("auto")).unwrap_err().contains("--slice auto"));
     }
 }

@@ -83,6 +83,21 @@ const COMMAND_LINE: &[Mistake] = &[
     ("penny run --hosts a:0 true", 2, &["a:0", "number of ranks from 1 to 1024"]),
     ("penny run -n 2 --fabric dgx-h1000 true", 1, &["dgx-h1000", "did you mean dgx-h100?"]),
     ("penny sim all_reduce -b 1M", 2, &["--fabric <MACHINE>"]),
+    (
+        "penny sim all_reduce --fabric dgx-h100:nodes=2,nodes=3",
+        1,
+        &["argument nodes is given twice", "give it once"],
+    ),
+    (
+        "penny sim all_reduce --fabric dgx-h100:nodes=2 --nodes 3",
+        1,
+        &["--nodes 3", "nodes=2 already", "leave one of them out"],
+    ),
+    (
+        "penny perf all_reduce -n 2 --fabric dgx-h100:nodes=2 --nodes 3",
+        1,
+        &["--nodes 3", "nodes=2 already", "leave one of them out"],
+    ),
     ("penny sim all_reduce --fabric none.toml", 1, &["none.toml", "name a TOML file"]),
     (
         "penny plan all_reduce -n 4 --algorithm in_switch",

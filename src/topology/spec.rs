@@ -13,7 +13,7 @@ pub struct MachineSpec {
     pub file: String,
     /// The file as it is.
     pub text: String,
-    /// Keys and values, in order; later ones count.
+    /// Keys and values, in order; each key once.
     pub arguments: Vec<(String, String)>,
 }
 
@@ -21,7 +21,7 @@ impl MachineSpec {
     /// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`, which is read.
     pub fn read(spec: &str) -> Result<MachineSpec> {
         let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-        let mut arguments = Vec::new();
+        let mut arguments: Vec<(String, String)> = Vec::new();
         // A list keeps its commas: placement=[0,8,1,9].
         let mut depth = 0;
         let parts = rest.split(|c: char| {
@@ -34,7 +34,13 @@ impl MachineSpec {
                     "{spec}: `{argument}` is no argument; write it like nodes=2"
                 )));
             };
-            arguments.push((key.trim().to_owned(), value.trim().to_owned()));
+            let (key, value) = (key.trim(), value.trim());
+            if let Some((_, first)) = arguments.iter().find(|(known, _)| known == key) {
+                return Err(Error::argument(format!(
+                    "{spec}: the argument {key} is given twice, {first} and {value}; give it once"
+                )));
+            }
+            arguments.push((key.to_owned(), value.to_owned()));
         }
         let text = if name.contains('/') || name.ends_with(".toml") {
             text_of(name)?
@@ -101,6 +107,19 @@ mod tests {
             assert!(refused.message.contains(why), "{}", refused.message);
         }
         std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn an_argument_that_is_given_twice_is_refused_by_name() {
+        for (spec, why) in [
+            ("dgx-h100:nodes=2,nodes=3", "the argument nodes is given twice, 2 and 3; give it once"),
+            ("dgx-h100:nodes=2:nodes=2", "the argument nodes is given twice, 2 and 2; give it once"),
+            ("dgx-h100:as=nccl, as =nccl-2.26", "the argument as is given twice, nccl and nccl-2.26;"),
+        ] {
+            let refused = MachineSpec::read(spec).unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument);
+            assert!(refused.message.starts_with(&format!("{spec}: {why}")), "{}", refused.message);
+        }
     }
 
     /// A file that takes no room and is longer than any machine's.

@@ -118,7 +118,7 @@ fn fit_machine(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("{file}: nothing says what was measured; say it, as in --collective all_reduce"));
     };
     let collective = planned::collective(subject)?;
-    let machine = Declared::open(&machine::spec(&args.fabric, args.nodes, args.slice.as_deref()))?;
+    let machine = Declared::open(&machine::spec(&args.fabric, args.nodes, args.slice.as_deref())?)?;
     let before = machine.network(&machine.with(&[], &[], false))?;
     let ranks = ranks(args, &table, before.shape.nranks())?;
     let view = machine::view(&before, collective, ranks, 0)?;
@@ -153,7 +153,7 @@ fn ranks(args: &Args, table: &Table, places: u32) -> Result<Option<u32>, String>
         return Err(format!(
             "{}: is of {ranks} ranks, and {} has {places} places; give it more nodes, as with --nodes, or say -n",
             args.table.display(),
-            machine::spec(&args.fabric, args.nodes, None)
+            machine::spec(&args.fabric, args.nodes, None)?
         ));
     }
     Ok(Some(ranks))

@@ -33,7 +33,7 @@ pub fn of(
         question.subject,
         question.view.nranks,
         args.table.display(),
-        machine::spec(&args.fabric, args.nodes, args.slice.as_deref()),
+        machine::spec(&args.fabric, args.nodes, args.slice.as_deref())?,
         machine::hash(before),
         machine::hash(after),
     );

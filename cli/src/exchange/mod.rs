@@ -102,13 +102,12 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 
 /// Two nodes where the machine has one and takes the argument: an exchange has a pair inside and a pair across.
 fn spec(args: &Args) -> String {
-    let two = machine::spec(&args.fabric, Some(2), None);
-    match machine::open(&args.fabric, None, None) {
-        Ok(network) if network.shape.nodes() == 1 && !args.fabric.contains("nodes=") => {
-            if machine::open(&two, None, None).is_ok() { two } else { args.fabric.clone() }
-        }
-        _ => args.fabric.clone(),
+    let is_one = |network: Network| network.shape.nodes() == 1 && !args.fabric.contains("nodes=");
+    if !machine::open(&args.fabric, None, None).is_ok_and(is_one) {
+        return args.fabric.clone();
     }
+    let two = machine::spec(&args.fabric, Some(2), None).ok();
+    two.filter(|two| machine::open(two, None, None).is_ok()).unwrap_or_else(|| args.fabric.clone())
 }
 
 /// Place 0 with its neighbour, and with its like on the next node.
