@@ -225,15 +225,19 @@ fn utilisations<'a>(
 /// Prices all-gathers with the general engine, on a ring of `chips` chips and on a line of them, with links of `class`.
 fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<'a>>, String> {
     let mut rows: Vec<Gather<'a>> = Vec::new();
+    // Left out, it divides nothing.
+    let mtu = match class.mtu {
+        0 => String::new(),
+        mtu => format!("mtu = \"{}\"\n", units::print_size(mtu)),
+    };
     for (shape, name) in [("ring", "ring_pair"), ("line", "line")] {
         let text = format!(
             "name = \"{shape}\"\n[class.eth]\nbw = \"{}\"\nlat = \"{}\"\npost = \"{}\"\ngap = \"{}\"\n\
-             mtu = \"{}\"\nhdr = \"{}\"\n[{shape}]\nshape = \"{chips}\"\nlink = \"eth\"\n",
+             {mtu}hdr = \"{}\"\n[{shape}]\nshape = \"{chips}\"\nlink = \"eth\"\n",
             units::print_bandwidth(class.rate),
             units::print_time(class.latency_ps),
             units::print_time(class.post_ps),
             units::print_time(class.gap_ps),
-            units::print_size(class.mtu),
             units::print_size(class.header),
         );
         let network = topology::parse(shape, &text, &[]).map_err(|e| e.message.clone())?;

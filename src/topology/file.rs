@@ -109,7 +109,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
         .chain(shapes)
         .collect::<Vec<_>>(),
     )?;
-    let name = root.need("name", "\"my-machine\"")?.text()?;
+    let name = root.need("name", "\"my-machine\"")?.plain()?;
     let mut classes = read_classes(&root)?;
     let [of_mover, others] = mover::arguments(arguments);
     mover::attach(&root, &of_mover, &mut classes)?;
@@ -221,6 +221,12 @@ fn class(name: &str, section: &Section) -> Result<Class> {
     ])?;
     let time = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::time));
     let size = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::size));
+    let mtu = match (section.get("mtu"), size("mtu")?) {
+        (Some(field), 0) => {
+            return Err(field.error("a packet carries at least 1 byte; write more, or leave mtu out"));
+        }
+        (_, mtu) => mtu,
+    };
     let bandwidth = section.need("bw", "\"50GB/s\"")?;
     let line_rate = bandwidth.read(units::bandwidth)?;
     let rate = section.get("eff").map_or(Ok(Ratio::ONE), |f| f.part())?.of(line_rate);
@@ -235,7 +241,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         post_ps: time("post")?,
         gap_ps: time("gap")?,
         least_hold_ps: 0,
-        mtu: size("mtu")?,
+        mtu,
         header: size("hdr")?,
         lane_rate: 0,
         lane_piece: 0,

@@ -174,7 +174,7 @@ pub fn of_library(names: &str, library: &str) -> bool {
 
 /// A section's protocol, once for each range of sizes in which it is the same.
 fn protocol(section: &Section, classes: &[Class]) -> Result<Vec<Protocol>> {
-    let name = section.need("name", "\"ll\"")?.text()?.to_owned();
+    let name = section.need("name", "\"ll\"")?.plain()?.to_owned();
     let algorithms = section.get("algorithms").map(|field| field.text()).transpose()?;
     let algorithms = algorithms.iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned());
     let algorithms: Vec<String> = algorithms.collect();

@@ -150,6 +150,19 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.error("this is a list, a table or a date; write one text or decimal number"))
     }
 
+    /// As written, in one line: what a table shows as it is.
+    pub fn plain(&self) -> Result<&'a str> {
+        let text = self.text()?;
+        match text.chars().find(|c| c.is_control()) {
+            None => Ok(text),
+            Some(c) => Err(self.error(format_args!(
+                "`{}` has the control character {}, which a terminal obeys; write a name without it",
+                text.escape_debug(),
+                c.escape_default()
+            ))),
+        }
+    }
+
     /// Read by one of the readers of [`units`].
     pub fn read<T>(&self, reader: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         reader(self.text()?).map_err(|why| self.error(why))
@@ -252,5 +265,37 @@ pub(super) mod checked {
     pub fn during<T>(work: impl FnOnce() -> T) -> (T, Vec<Check>) {
         CHECKS.take();
         (work(), CHECKS.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::parse;
+
+    #[test]
+    fn names_that_a_terminal_would_obey_and_packets_of_nothing_are_refused_with_their_line() {
+        let class = "[class.w]\nbw = \"1GB/s\"\nlat = \"1us\"\n";
+        let protocol = "[switch]\nplaces = 2\nport = \"w\"\n[[protocol]]\nname = \"a\\rb\"\n";
+        for (text, said) in [
+            (
+                "\nname = \"a\\u001b[2Jb\"\n".to_owned(),
+                "m.toml:2: name: `a\\u{1b}[2Jb` has the control character \\u{1b}",
+            ),
+            (
+                "name = \"a\\nb\"\n".to_owned(),
+                "m.toml:1: name: `a\\nb` has the control character \\n, which a terminal obeys; write",
+            ),
+            (
+                format!("name = \"m\"\n{class}{protocol}"),
+                "m.toml:9: name: `a\\rb` has the control character \\r",
+            ),
+            (
+                format!("name = \"m\"\n{class}mtu = \"0B\"\n"),
+                "m.toml:5: mtu: a packet carries at least 1 byte; write more, or leave mtu out",
+            ),
+        ] {
+            let why = parse("m.toml", &text, &[]).err().unwrap_or_else(|| panic!("accepted: {text}"));
+            assert!(why.message.starts_with(said), "{}", why.message);
+        }
     }
 }
