@@ -59,6 +59,11 @@ pub fn tell(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Returns a number with its noun, which has an s for more than one.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Fails if a file cannot be written; for what is measured long before it is.
 pub fn writable(path: &Path) -> Result<(), String> {
     if path.is_dir() {

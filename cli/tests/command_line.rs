@@ -208,6 +208,22 @@ fn every_machine_that_is_listed_can_be_shown_and_checked() {
 }
 
 #[test]
+fn one_of_a_kind_has_no_plural() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mailboxes.toml");
+    let ring = "[class.w]\nbw = \"1GB/s\"\nlat = \"1us\"\n[ring]\nshape = \"3\"\nlink = \"w\"\n";
+    let mailbox = "[mailbox]\nthreads = 1\ncores = 1\ncycle = \"4ns\"\n";
+    std::fs::write(&file, format!("name = \"m\"\n{ring}{mailbox}")).unwrap();
+    let shown = answer(&format!("topo show {}", file.display()));
+    assert!(shown.contains("a mailbox of 1 thread on 1 core:"), "{shown}");
+    for shown in [shown, answer("topo host"), answer("topo show dgx-h100-superpod:nodes=2")] {
+        for plural in ["nodes", "threads", "cores", "links", "switches"] {
+            assert!(!shown.contains(&format!(" 1 {plural}")), "{shown}");
+        }
+    }
+}
+
+#[test]
 fn a_trace_has_a_span_for_every_message_at_every_port() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ring.json");

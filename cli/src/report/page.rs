@@ -6,6 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::read::{Inputs, Run};
 use super::timeline;
+use crate::answer::counted;
 use crate::plot;
 
 const STYLE: &str = "\
@@ -191,10 +192,6 @@ fn sources(inputs: &Inputs) -> String {
     let counts = [(inputs.runs.len(), "run"), (inputs.traces.len(), "trace")];
     let told = counts.iter().filter(|(number, _)| *number > 0);
     told.map(|&(number, noun)| counted(number, noun)).collect::<Vec<_>>().join(" and ")
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Formats microseconds with three or four significant digits.

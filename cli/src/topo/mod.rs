@@ -12,6 +12,7 @@ use penny::internals::comm::{HostProfileFound, find_host_profile, this_host};
 use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{self, Format, Hints};
 
+use crate::answer::counted;
 use crate::calibrate::host::cores::Cores;
 use crate::{answer, host_profile, input, rings};
 
@@ -123,7 +124,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 /// Describes this host.
 fn host() -> Result<String, String> {
     let cores = Cores::read()?;
-    let mut text = format!("{}, {} nodes\n", this_host(), cores.nodes());
+    let mut text = format!("{}, {}\n", this_host(), counted(cores.nodes(), "node"));
     for (distance, [one, other]) in cores.pairs() {
         let [one, other] = [one, other].map(|index| cores.number(index));
         text += &format!("{distance}: such as processors {one} and {other}\n");
@@ -152,9 +153,9 @@ fn mailbox(network: &Network) -> String {
     let Some(mailbox) = network.mailbox else { return String::new() };
     let ns = |mask: u64| format!("{} ns", mailbox.delivery_ps(mask) as f64 / 1e3);
     format!(
-        "\na place is a mailbox of {} threads on {} cores: a message to one of them takes {}, to all of them {}\n",
-        mailbox.threads,
-        mailbox.cores,
+        "\na place is a mailbox of {} on {}: a message to one of them takes {}, to all of them {}\n",
+        counted(mailbox.threads as usize, "thread"),
+        counted(mailbox.cores as usize, "core"),
         ns(1),
         ns(u64::MAX)
     )

@@ -79,7 +79,8 @@ impl Host {
 
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {} cores", self.cpu, self.cores)
+        let plural = if self.cores == 1 { "core" } else { "cores" };
+        write!(f, "{}, {} {plural}", self.cpu, self.cores)
     }
 }
 

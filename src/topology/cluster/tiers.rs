@@ -176,12 +176,15 @@ impl Tiers {
     pub fn sentences(&self) -> Vec<String> {
         let switches = self.switches();
         let about = self.tiers.iter().zip(switches).map(|(tier, (name, number))| {
-            let plural = if number == 1 { "switch" } else { "switches" };
+            let (switches, links) = (
+                if number == 1 { "switch" } else { "switches" },
+                if tier.down == 1 { "link" } else { "links" },
+            );
             let up = match tier.uplinks {
                 0 => String::new(),
                 uplinks => format!(", {uplinks} up each"),
             };
-            format!("{name}: {number} {plural}, {} links down{up}", tier.down)
+            format!("{name}: {number} {switches}, {} {links} down{up}", tier.down)
         });
         about.collect()
     }
