@@ -104,9 +104,12 @@ class Communicator(VectorCollectives):
         if not isinstance(kind, int):
             try:
                 kind = GroupKind[kind.upper()]
-            except KeyError:
+            except (AttributeError, KeyError):
                 kinds = ", ".join(known.name.lower() for known in GroupKind)
-                raise InvalidArgumentError(f"group: kind {kind!r} is not one of {kinds} ({self})") from None
+                remedy = "" if isinstance(kind, str) else "; for ranks of your choice call comm.split(color=...)"
+                raise InvalidArgumentError(
+                    f"group: kind {kind!r} is not one of {kinds}{remedy} ({self})"
+                ) from None
         out = ctypes.c_void_p()
         check(lib.pennyCommGroup(self._handle, kind, number("size", size), out), self._handle)
         return Communicator(out)
