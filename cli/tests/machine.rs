@@ -46,6 +46,14 @@ fn sixteen_processes_on_two_nodes_take_the_simulated_time_to_the_picosecond() {
 }
 
 #[test]
+fn a_table_says_where_no_protocol_carries_its_collective() {
+    let is_said = |line: &str| penny(line).contains("# no protocol of this machine carries ");
+    assert!(is_said("sim alltoall --fabric dgx-h100:as=nccl -b 1M"));
+    assert!(!is_said("sim broadcast --fabric dgx-h100:nodes=2,as=nccl -b 1M"));
+    assert!(!is_said("sim alltoall --fabric dgx-h100 -b 1M"));
+}
+
+#[test]
 fn a_dilation_that_no_host_keeps_is_refused_with_what_this_host_needs() {
     let options = format!("perf {RINGS} -b 64K -e 64K --clock paced:0.001 --timeout 300");
     let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(options.split_whitespace()).output().unwrap();

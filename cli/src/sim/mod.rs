@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use penny::sim::algorithms;
 use penny::sim::fabric::shortcuts::{Summary, Used};
 use penny::sim::fabric::tuning::Tuning;
 use penny::sim::plan::RankView;
@@ -181,6 +182,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let told = rings::sentence(&network, &places);
     if !args.json && !told.is_empty() {
         text += &format!("# {told}\n");
+    }
+    if !args.json && !network.protocols.is_empty() && !algorithms::is_carried(&network, &view) {
+        text += &format!(
+            "# no protocol of this machine carries {collective}: these are the times of the bare machine, without a library's\n"
+        );
     }
     let competes = |candidate: &Programs| !args.algorithm.iter().any(|name| name == candidate.algorithm.name);
     let mut order: Vec<(usize, &Programs)> = candidates.iter().enumerate().collect();
