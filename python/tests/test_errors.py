@@ -48,7 +48,9 @@ def test_bad_arguments_are_refused_before_anything_is_done(comm):
     refused(comm.group, "diagonal", 2, match="'diagonal' is not one of all, consecutive, orthogonal")
     remedy = r"for ranks of your choice call comm.split\(color=...\)"
     for ranks in ([0, 1], (0, 1), range(2), None, b"all"):
-        refused(comm.group, ranks, match=f"group: kind .* is not one of all, consecutive, orthogonal; {remedy}")
+        refused(
+            comm.group, ranks, match=f"group: kind .* is not one of all, consecutive, orthogonal; {remedy}"
+        )
     refused(comm.all_reduce, [1, 2], kind=TypeError, match="all_reduce: list is no buffer")
     refused(
         comm.broadcast,

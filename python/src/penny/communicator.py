@@ -106,7 +106,9 @@ class Communicator(VectorCollectives):
                 kind = GroupKind[kind.upper()]
             except (AttributeError, KeyError):
                 kinds = ", ".join(known.name.lower() for known in GroupKind)
-                remedy = "" if isinstance(kind, str) else "; for ranks of your choice call comm.split(color=...)"
+                remedy = (
+                    "" if isinstance(kind, str) else "; for ranks of your choice call comm.split(color=...)"
+                )
                 raise InvalidArgumentError(
                     f"group: kind {kind!r} is not one of {kinds}{remedy} ({self})"
                 ) from None
