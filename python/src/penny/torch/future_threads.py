@@ -28,14 +28,19 @@ class FutureThreads:
         self._busy = 0
 
     def run(self, job: Callable[[], None]) -> None:
-        """Runs a job in another thread. Waits for nothing."""
+        """Runs a job in another thread, or here where the system gives no thread."""
         with self._changed:
             self._busy += 1
             if self._idle > len(self._jobs):
                 self._jobs.append(job)
                 self._changed.notify()
                 return
-        threading.Thread(target=self._work, args=(job,), name="penny future", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, args=(job,), name="penny future", daemon=True).start()
+        except RuntimeError:
+            with self._changed:
+                self._busy -= 1
+            job()
 
     def wait_until_idle(self, seconds: float) -> None:
         """Waits until no job runs, for at most `seconds`."""
