@@ -900,7 +900,7 @@ pennyResult_t pennyCommRevoke(pennyComm_t comm,
 // Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
 // call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that
 // failure again. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and comm is
-// finalized.
+// finalized. If comm has calls in the thread's open group: pennyInvalidUsage, and nothing is done.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommFinalize(pennyComm_t comm);
@@ -909,8 +909,8 @@ pennyResult_t pennyCommFinalize(pennyComm_t comm);
 // pennyInvalidArgument. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and
 // comm is freed.
 //
-// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
-// communicator lives on.
+// comm: NULL does nothing and succeeds. If another thread is inside a call on it, or it has calls in the thread's open
+// group: pennyInvalidUsage, and the communicator lives on.
 pennyResult_t pennyCommDestroy(pennyComm_t comm);
 
 // Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'

@@ -115,6 +115,20 @@ static void a_group_may_span_communicators(void) {
     OK(pennyCommDestroy(other));
 }
 
+static void a_communicator_is_not_ended_before_its_calls_of_the_group(void) {
+    pennyComm_t other = join();
+    int mine = rank, sum = -1;
+    OK(pennyGroupStart());
+    OK(pennyAllReduce(&mine, &sum, 1, pennyInt, pennySum, other, NULL));
+    FAILS(pennyInvalidUsage, "open group", pennyCommFinalize(other));
+    FAILS(pennyInvalidUsage, "open group", pennyCommDestroy(other));
+    OK(pennyGroupEnd());
+    CHECK_INT(sum, sum_of_ranks());
+    OK(pennyGroupStart());
+    OK(pennyCommDestroy(other));
+    OK(pennyGroupEnd());
+}
+
 static void *outside(void *unused) {
     (void)unused;
     CHECK(pennyGroupEnd() == pennyInvalidUsage);
@@ -159,6 +173,7 @@ int main(void) {
     RUN(a_bad_argument_is_told_twice_and_nothing_runs);
     RUN(a_question_refused_inside_a_group_does_not_spoil_it);
     RUN(a_group_may_span_communicators);
+    RUN(a_communicator_is_not_ended_before_its_calls_of_the_group);
     RUN(a_group_belongs_to_its_thread);
     OK(pennyCommDestroy(comm));
     return 0;

@@ -210,10 +210,12 @@ pub fn is_joining(comm: CommHandle) -> bool {
 }
 /// Finishes what is under way; the handle then only serves [`destroy`].
 pub fn finalize(comm: CommHandle) -> Result<()> {
+    group::refuse_queued(comm)?;
     registry::enter(comm, |c| c.finalize())
 }
 /// Frees the communicator.
 pub fn destroy(comm: CommHandle) -> Result<()> {
+    group::refuse_queued(comm)?;
     join::destroy(comm)
 }
 /// Makes every rank's current and future calls fail, then frees it. May be called while another thread is inside a call.

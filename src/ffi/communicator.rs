@@ -249,7 +249,7 @@ c_api! {
     /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
     /// call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that
     /// failure again. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and comm is
-    /// finalized.
+    /// finalized. If comm has calls in the thread's open group: pennyInvalidUsage, and nothing is done.
     ///
     /// comm: NULL does nothing and succeeds.
     fn pennyCommFinalize(#[or_null] comm: pennyComm_t) {
@@ -260,8 +260,8 @@ c_api! {
     /// pennyInvalidArgument. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and
     /// comm is freed.
     ///
-    /// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
-    /// communicator lives on.
+    /// comm: NULL does nothing and succeeds. If another thread is inside a call on it, or it has calls in the thread's open
+    /// group: pennyInvalidUsage, and the communicator lives on.
     fn pennyCommDestroy(#[or_null] comm: pennyComm_t) {
         comm.map_or(Ok(()), comm::destroy)
     }

@@ -160,6 +160,16 @@ pub(super) fn add(mut queued: Queued, stream: Option<StreamHandle>) -> Result<()
     })
 }
 
+/// Refuses to end a communicator that has calls in this thread's open group, which would find it gone.
+pub(super) fn refuse_queued(comm: CommHandle) -> Result<()> {
+    match is_open() && with(|g| g.queue.iter().any(|(queued, _)| queued.comm() == comm)) {
+        true => Err(Error::usage(
+            "comm has calls in this thread's open group, which are made when it is closed; close it with pennyGroupEnd before",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Closes the group and runs it, if it is the outermost. [`Error::pending`]: some of its communicators join in the background.
 pub(super) fn end() -> Result<()> {
     let (promised, mut queue) = close()?;
