@@ -303,6 +303,20 @@ fn mailboxes_hand_out_a_message_thread_by_thread() {
 }
 
 #[test]
+fn repeats_that_memory_does_not_hold_are_refused_before_anything_is_written() {
+    let nested = (0..7).fold("{ compute = \"1ms\" }".to_owned(), |inner, _| {
+        format!("{{ repeat = 16777216, nodes = [{inner}] }}")
+    });
+    for (steps, node) in
+        [(1, nested.as_str()), (1_000_000, "{ repeat = 1000, nodes = [{ compute = \"1ms\" }] }")]
+    {
+        let why = short_form::read("w.toml", &format!("ranks = 2\nsteps = {steps}\nnode = [{node}]\n"));
+        let why = why.err().unwrap();
+        assert!(why.contains("w.toml:3") && why.contains("more than 16777216 nodes; take fewer"), "{why}");
+    }
+}
+
+#[test]
 fn a_workload_of_nothing_is_refused() {
     let mut empty = short_form::read("w.toml", "ranks = 2\n[[node]]\ncompute = \"1ms\"\n").unwrap();
     empty.ranks.iter_mut().for_each(|rank| rank.nodes.clear());

@@ -87,6 +87,9 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
     let families = families(&root, ranks)?;
     let nodes = root.need("node", "a list of [[node]]")?;
     let list = listed(&nodes)?;
+    if visits(&list)?.saturating_mul(u64::from(steps)) > MOST_NODES as u64 {
+        return Err(nodes.error(&too_many()));
+    }
     let mut writer = Writer {
         families,
         groups: Vec::new(),
@@ -109,6 +112,25 @@ pub fn read(file: &str, text: &str) -> Result<Workload, String> {
     let Writer { programs, groups, counters, .. } = writer;
     let counters = counters.names;
     Ok(Workload { name, ranks: programs, groups, counters, slots, steps, remarks: Vec::new() })
+}
+
+/// Returns how often nodes are written in a step, each by one rank at least; what is more than a number holds is its largest.
+fn visits(nodes: &[Section<'_>]) -> Result<u64, String> {
+    nodes.iter().try_fold(0u64, |sum, node| {
+        let visits = match node.get("nodes") {
+            Some(inner) => repeats(node)?.saturating_mul(visits(&listed(&inner)?)?),
+            None => 1,
+        };
+        Ok(sum.saturating_add(visits))
+    })
+}
+
+fn repeats(node: &Section<'_>) -> Result<u64, String> {
+    node.get("repeat").map_or(Ok(1), |field| field.number(1..=MOST_NODES as u64))
+}
+
+fn too_many() -> String {
+    format!("more than {MOST_NODES} nodes; take fewer ranks, steps or repeats")
 }
 
 /// The sections of the list of nodes.
@@ -189,9 +211,8 @@ impl Writer {
         for node in nodes {
             if let Some(inner) = node.get("nodes") {
                 node.knows(&["repeat", "nodes"])?;
-                let repeat = node.get("repeat").map_or(Ok(1), |field| field.number(1..=MOST_NODES as u64))?;
                 let inner = listed(&inner)?;
-                for _ in 0..repeat {
+                for _ in 0..repeats(node)? {
                     self.list(&inner)?;
                 }
                 continue;
@@ -248,9 +269,7 @@ impl Writer {
     ) -> Result<(), String> {
         self.nodes += 1;
         if self.nodes > MOST_NODES {
-            return Err(
-                section.error(&format!("more than {MOST_NODES} nodes; take fewer ranks, steps or repeats"))
-            );
+            return Err(section.error(&too_many()));
         }
         let nodes = &mut self.programs[rank as usize].nodes;
         let index = nodes.len() as u32;
