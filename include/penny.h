@@ -1354,8 +1354,8 @@ pennyResult_t pennyRecordingDestroy(pennyRecording_t recording);
 // completed.
 pennyResult_t pennyStreamCreate(pennyStream_t *stream);
 
-// Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
-// before.
+// Destroys a stream when all work queued on it has completed, and returns its first failure since the last
+// synchronization, also one that an event has told.
 //
 // stream: NULL does nothing and succeeds.
 pennyResult_t pennyStreamDestroy(pennyStream_t stream);

@@ -65,8 +65,8 @@ c_api! {
         comm::stream_create().and_then(|made| stream.set(to_c(made)))
     }
 
-    /// Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
-    /// before.
+    /// Destroys a stream when all work queued on it has completed, and returns its first failure since the last
+    /// synchronization, also one that an event has told.
     ///
     /// stream: NULL does nothing and succeeds.
     fn pennyStreamDestroy(#[or_null] stream: pennyStream_t) {
