@@ -773,7 +773,8 @@ pennyResult_t pennyCommInitRank(pennyComm_t *comm,
 // Joins a communicator as pennyCommInitRank does, with settings. Where their `blocking` is 0 it returns pennyInProgress, and
 // so does the pennyGroupEnd of a group that it is in. pennyCommGetAsyncError then tells how far it is; pennyCommAbort ends it.
 //
-// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
+// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults. What is wrong in it is told to the ranks
+// that wait, and commId has served.
 pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
                                       int nranks,
                                       pennyUniqueId commId,

@@ -55,22 +55,21 @@ static void more_ranks_than_a_communicator_has_are_refused(void) {
 
 static void a_configuration_is_taken_checked_and_may_be_null(void) {
     pennyComm_t comm = made_up;
-    pennyUniqueId id = shared_id();
     pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
     config.magic = 7;
-    FAILS(pennyInvalidArgument, "config", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    FAILS(pennyInvalidArgument, "config", pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
     FAILS(pennyInvalidArgument, "config", pennyCommInitFromEnv(&comm, &config));
     config = (pennyConfig_t)PENNY_CONFIG_INITIALIZER;
     config.blocking = 2;
-    FAILS(pennyInvalidArgument, "blocking", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    FAILS(pennyInvalidArgument, "blocking", pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
     FAILS(pennyInvalidArgument, "blocking is 2", pennyCommInitFromEnv(&comm, &config));
     config.blocking = 1;
     config.timeoutMs = -5;
-    FAILS(pennyInvalidArgument, "timeoutMs", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    FAILS(pennyInvalidArgument, "timeoutMs", pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
     CHECK(comm == made_up);
     config.timeoutMs = 30000;
     config.commName = "pair";
-    OK(pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    OK(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
     CHECK_INT(sum_over(comm), ranks * (ranks - 1) / 2);
     OK(pennyCommDestroy(comm));
     OK(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, NULL));

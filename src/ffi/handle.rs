@@ -6,6 +6,9 @@
 use crate::comm::{CommHandle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::{CallSite, OrNull, Parameter};
+use crate::ffi::mailbox::pennyMailbox_t;
+use crate::ffi::semaphore::pennySemaphore_t;
+use crate::ffi::stream::pennyEvent_t;
 use crate::handle;
 
 /// The incomplete type to which a pennyComm_t points.
@@ -81,3 +84,17 @@ impl Parameter for OrNull<pennyStream_t> {
         Ok(stream_from_c(self.0))
     }
 }
+
+/// Handles whose NULL some function takes.
+macro_rules! admitted_unless_null {
+    ($($ty:ty),*) => {$(
+        impl Parameter for OrNull<$ty> {
+            type Admitted = Option<<$ty as Parameter>::Admitted>;
+            unsafe fn admit(self, name: &'static str) -> Result<Self::Admitted> {
+                // SAFETY: the promise to `admit`.
+                if self.0.is_null() { Ok(None) } else { unsafe { self.0.admit(name) }.map(Some) }
+            }
+        }
+    )*};
+}
+admitted_unless_null!(pennyEvent_t, pennyMailbox_t, pennySemaphore_t);

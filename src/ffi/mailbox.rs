@@ -218,8 +218,8 @@ c_api! {
 
     /// Destroys the mailboxes of all ranks with the messages in them. All ranks call it. Calls of this rank's other threads
     /// that wait are ended with pennyInvalidUsage. The end of the communicator does the same. NULL does nothing and succeeds.
-    fn pennyMailboxDestroy(mb: pennyMailbox_t) {
-        if mb.bits() == 0 { Ok(()) } else { comm::mailbox_destroy(mb) }
+    fn pennyMailboxDestroy(#[or_null] mb: pennyMailbox_t) {
+        mb.map_or(Ok(()), comm::mailbox_destroy)
     }
 
     /// Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.

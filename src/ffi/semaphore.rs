@@ -107,8 +107,8 @@ c_api! {
     /// same way, unless a rank failed.
     ///
     /// sem: NULL does nothing and succeeds.
-    fn pennySemaphoreDestroy(sem: pennySemaphore_t) {
-        if sem.bits() == 0 { Ok(()) } else { comm::semaphore_destroy(sem) }
+    fn pennySemaphoreDestroy(#[or_null] sem: pennySemaphore_t) {
+        sem.map_or(Ok(()), comm::semaphore_destroy)
     }
 
     /// Returns one of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which exist

@@ -112,8 +112,8 @@ c_api! {
     /// Destroys an event, even before a stream has reached it.
     ///
     /// event: NULL does nothing and succeeds.
-    fn pennyEventDestroy(event: pennyEvent_t) {
-        if event.bits() == 0 { Ok(()) } else { comm::event_destroy(event) }
+    fn pennyEventDestroy(#[or_null] event: pennyEvent_t) {
+        event.map_or(Ok(()), comm::event_destroy)
     }
 
     /// Records an event on a stream: it is complete when all work that was queued on the stream before has completed. It

@@ -17,7 +17,7 @@
 //! A node lies in its page where its word lies in the other. The kernel follows at most 2048 nodes of a list, so a block has
 //! fewer, and a process that watches over more words has several keepers.
 
-use super::{background, last_threads};
+use super::{background, last_threads, process};
 use crate::error::{Error, Result};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
@@ -94,6 +94,14 @@ pub struct Kept {
 /// Makes sure that this process can watch over a word: starts a keeper if there is none with room.
 pub fn prepare() -> Result<()> {
     room().map(drop)
+}
+
+/// Returns the threads of this process without the keepers, which wake nobody; none where the kernel does not say.
+pub fn other_threads() -> Vec<u32> {
+    let keepers = KEEPERS.lock();
+    let here = keepers.generation == super::fork::generation();
+    let is_keeper = |tid: u32| here && keepers.blocks.iter().any(|block| block.tid == tid);
+    process::threads().into_iter().filter(|&tid| !is_keeper(tid)).collect()
 }
 
 /// Links the [`LifeNode`] at `offset` of a file, so that the end of this process shows in it.

@@ -29,8 +29,8 @@ use super::polls;
 use super::presence::is_counted;
 use super::threads::{KnownThread, is_idle, is_watched, known};
 use crate::sync::prim::Ordering;
-use crate::sys::clock;
 use crate::sys::process::{self, Doing};
+use crate::sys::{clock, keeper};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first look at threads outside of calls, after one has gone back to its program.
@@ -233,7 +233,7 @@ impl Participant {
 fn are_asleep(leaves_out: impl Fn(u32, Option<&KnownThread>) -> bool) -> bool {
     let look = || {
         let (me, known) = (process::tid(), known());
-        let threads = process::threads();
+        let threads = keeper::other_threads();
         let mut asleep = BTreeMap::new();
         for &tid in threads.iter().filter(|&&tid| tid != me && !leaves_out(tid, known.get(&tid))) {
             if known.get(&tid).is_some_and(|thread| thread.note.waits().is_some()) || polls::waits(tid) {

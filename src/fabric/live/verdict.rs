@@ -32,6 +32,7 @@ use super::threads::known;
 use crate::error::Error;
 use crate::sync::lock::MutexGuard;
 use crate::sync::prim::Ordering;
+use crate::sys::keeper;
 use crate::sys::process::{self, Doing};
 use std::collections::BTreeMap;
 
@@ -206,7 +207,7 @@ impl Participant {
             let is_here = known.get(tid).is_some_and(|thread| thread.is_of(self.process_ranks.number));
             !is_here && process::doing(*tid) == Doing::Other
         };
-        let here: Vec<String> = process::threads()
+        let here: Vec<String> = keeper::other_threads()
             .into_iter()
             .filter(may_call)
             .take(NAMED)
@@ -223,7 +224,7 @@ impl Participant {
     fn stillness(&self) -> Stillness {
         let known = known();
         let (mut quiet, mut strangers) = (Threads::new(), false);
-        let threads = process::threads();
+        let threads = keeper::other_threads();
         for &tid in &threads {
             let thread = known.get(&tid);
             let is_here = thread.is_some_and(|thread| thread.is_of(self.process_ranks.number));
