@@ -114,10 +114,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     for variant in &variants {
         let checked = comm::check_environment(variant.algorithm.clone());
         // What a program sets as `algo` is an option here.
-        checked.map_err(|error| match error.message.strip_prefix("algo `") {
-            Some(rest) => format!("--algorithm `{rest}"),
-            None => error.message.clone(),
-        })?;
+        checked.map_err(|error| error.message.replacen("algo ", "--algorithm ", 1))?;
         can_serve(&args, hosts.is_some(), ranks, variant)?;
     }
     let progress = progress(rows * variants.len());

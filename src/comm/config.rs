@@ -134,8 +134,8 @@ impl Settings {
         Ok(Settings {
             timeout_ns: timeout_ms.saturating_mul(1_000_000),
             selection: Selection::parse(algo.as_deref(), reproducible.as_deref())
-                .map_err(|e| if config.algo.is_some() { of_setting(e, "PENNY_ALGO", "algo") } else { e })?
-                .with_options(env::get("PENNY_OPTIONS").as_deref())?,
+                .and_then(|selection| selection.with_options(env::get("PENNY_OPTIONS").as_deref()))
+                .map_err(|e| if config.algo.is_some() { of_setting(e, "PENNY_ALGO", "algo") } else { e })?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
             single_copy: match config.single_copy {

@@ -10,7 +10,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 import torch.distributed as dist
@@ -20,7 +19,6 @@ import penny.torch
 import torch
 from penny.torch import allocation, liveness
 from penny.torch.backend import PennyBackend
-from penny.torch.future_threads import FutureThreads
 from penny.torch.lanes import Lane
 from penny.torch.process_group import PennyProcessGroup
 from penny.torch.work import DONE, PennyWork
@@ -133,30 +131,6 @@ def test_a_callback_of_a_future_may_wait_for_another_collective(alone: PennyProc
 
     futures = [dist.all_reduce(tensor, async_op=True).get_future().then(again) for _ in range(20)]
     assert [future.wait() for future in futures] == [1.0] * 20
-
-
-def test_futures_are_completed_where_no_thread_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuses)
-    threads, done = FutureThreads(), list[int]()
-    for number in range(3):
-        threads.run(partial(done.append, number))
-    threads.wait_until_idle(60)
-    assert done == [0, 1, 2]
-
-
-def test_jobs_that_wait_for_each_other_run_at_the_same_time() -> None:
-    threads, all_here, done = FutureThreads(), threading.Barrier(8, timeout=60), list[int]()
-
-    def job() -> None:
-        done.append(all_here.wait())
-
-    for _ in range(8):
-        threads.run(job)
-    threads.wait_until_idle(60)
-    assert sorted(done) == list(range(8))
 
 
 def test_a_future_that_is_asked_for_late_does_not_wait_for_what_came_after(alone: PennyProcessGroup) -> None:
