@@ -126,7 +126,7 @@ c_api! {
     /// Frees a recording. Calls of its launches that have not completed do.
     ///
     /// recording: NULL does nothing and succeeds.
-    fn pennyRecordingDestroy(recording: pennyRecording_t) {
-        if recording.bits() == 0 { Ok(()) } else { comm::recording_destroy(recording) }
+    fn pennyRecordingDestroy(#[or_null] recording: pennyRecording_t) {
+        recording.map_or(Ok(()), comm::recording_destroy)
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::comm::{CommHandle, StreamHandle};
 use crate::error::{Error, Result};
+use crate::ffi::group::pennyRecording_t;
 use crate::ffi::guard::{CallSite, OrNull, Parameter};
 use crate::ffi::mailbox::pennyMailbox_t;
 use crate::ffi::semaphore::pennySemaphore_t;
@@ -97,4 +98,4 @@ macro_rules! admitted_unless_null {
         }
     )*};
 }
-admitted_unless_null!(pennyEvent_t, pennyMailbox_t, pennySemaphore_t);
+admitted_unless_null!(pennyEvent_t, pennyMailbox_t, pennyRecording_t, pennySemaphore_t);
