@@ -20,7 +20,7 @@ use penny::internals::sync::wait::Backoff;
 use penny::internals::sys::network::Interface;
 use penny::internals::sys::ofi::{Endpoint, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use};
 use penny::internals::transport::arrival::Fingerprint;
-use penny::internals::transport::ofi_link::OfiLink;
+use penny::internals::transport::net_link::NetLink;
 use penny::internals::transport::{Scope, Transport};
 use penny::internals::types::{Collective, DataType, RedOp};
 
@@ -137,7 +137,7 @@ impl Rank {
         let rank = meeting.rank as u32;
         let near = Arc::new(Control::create(Layout::new(2, 1 << 20)).expect("a segment"));
         let rail = Interface { name: address.to_string(), address, is_loopback: address.is_loopback() };
-        let prepared = OfiLink::prepare(&near, rank, 2, &[rail], None).expect("a link");
+        let prepared = NetLink::prepare(&near, rank, 2, &[rail], None).expect("a link");
         let mut blobs = [None, None];
         blobs[1 - meeting.rank] = Some(meeting.swap("blob", &prepared.blob()));
         let far = prepared.connect(&blobs).expect("a connection");

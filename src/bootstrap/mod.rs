@@ -50,7 +50,7 @@ pub use attendance::{Attendance, Heard};
 pub use frame::MAX_INFO;
 pub use id::{create_id, create_id_for_hosts};
 use invitation::{Door, Invitation};
-pub use network::place::{HostsPlace, provider, rails, reachable, silence, this_host};
+pub use network::place::{HostsPlace, carrier, rails, reachable, silence, this_host};
 pub use published::PublishedPlace;
 pub use who::Who;
 

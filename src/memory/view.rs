@@ -5,7 +5,7 @@
 //! act ([`Address::from_raw`]); from then on every view and sub-view is range-checked.
 
 use super::alias;
-use crate::sys::ofi::LentRange;
+use crate::sys::endpoint::LentRange;
 use crate::sys::process_memory;
 use std::marker::PhantomData;
 use std::ops::Range;

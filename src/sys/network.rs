@@ -5,7 +5,7 @@ use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{self, SockaddrStorage, setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// An address of this host.
@@ -75,14 +75,22 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
 /// Connects within a time. The connection's reads and writes wait.
 pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
-    if stream.local_addr()? == address {
-        // A TCP self-connect: nobody listens on this port, and the kernel has given it to this socket as its ephemeral port. The socket is
-        // reset (RST), because a port in TIME_WAIT stays taken for a minute.
-        setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
-        return Err(io::ErrorKind::ConnectionRefused.into());
-    }
+    refuse_own_end(&stream, address)?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Refuses a TCP self-connect: nobody listens on this port, and the kernel has given it to this socket as its ephemeral port. The socket is
+/// reset (RST), because a port in TIME_WAIT stays taken for a minute.
+pub fn refuse_own_end(stream: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+    let own: SockaddrStorage = socket::getsockname(stream.as_fd().as_raw_fd())?;
+    let v4 = own.as_sockaddr_in().map(|v4| SocketAddr::from(std::net::SocketAddrV4::from(*v4)));
+    let own = v4.or_else(|| own.as_sockaddr_in6().map(|v6| std::net::SocketAddrV6::from(*v6).into()));
+    if own != Some(address) {
+        return Ok(());
+    }
+    setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?;
+    Err(io::ErrorKind::ConnectionRefused.into())
 }
 
 /// The most probes that the kernel sends to a silent host.

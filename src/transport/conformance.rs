@@ -7,13 +7,14 @@ mod refused;
 use super::arrival::{Fingerprint, Offer};
 use super::in_process::{Delivery, transports};
 use super::link::Ending;
-use super::ofi_link::testing::{self, Loopback, Writes};
+use super::net_link::testing::{self, Loopback, Writes};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sys::endpoint::Carrier;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use refused::the_end_of_a_refused_message_harms_no_later_one;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ enum Wiring {
     Near,
     /// By links: each rank is on a host of its own.
     Far(Delivery),
-    /// By libfabric over loopback: likewise.
-    Ofi(Writes),
+    /// Each rank on a host of its own, over loopback.
+    Loopback(&'static Carrier, Writes),
 }
 
 /// Why a property does not hold, as one rank sees it.
@@ -46,8 +47,8 @@ impl World {
         let (ranks, network) = match wiring {
             Wiring::Near => transports(&vec![0; n as usize], Delivery::InOrder, 60_000),
             Wiring::Far(delivery) => transports(&hosts, delivery, 60_000),
-            Wiring::Ofi(writes) => {
-                let loopback = Loopback::new(&hosts, writes, 60_000);
+            Wiring::Loopback(carrier, writes) => {
+                let loopback = Loopback::new(&hosts, carrier, writes, 60_000);
                 let ranks = loopback.transports.clone();
                 return World { ranks, kill: Box::new(move |rank| loopback.kill(rank)) };
             }
@@ -368,14 +369,12 @@ peers! {
     far_in_order: [Wiring::Far(Delivery::InOrder)];
     far_by_two_rails: (0..4).map(|seed| Wiring::Far(Delivery::TwoRails(seed)));
     far_reordered: (0..10).map(|seed| Wiring::Far(Delivery::Reordered(seed)));
-    over_libfabric: over_libfabric();
+    over_loopback: over_loopback();
 }
 
-/// The ways over libfabric, if there is one.
-fn over_libfabric() -> Vec<Wiring> {
-    if testing::is_there() {
-        [Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails].map(Wiring::Ofi).into()
-    } else {
-        Vec::new()
-    }
+/// The ways over TCP, and over libfabric if there is one.
+fn over_loopback() -> Vec<Wiring> {
+    let ways = [Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails];
+    let all = testing::carriers().iter();
+    all.flat_map(|carrier| ways.map(|writes| Wiring::Loopback(carrier, writes))).collect()
 }

@@ -4,7 +4,7 @@ use super::STEP_BITS;
 use super::arrival::{Offer, store_arrival};
 use super::far::FarRanks;
 use super::link::{self, Body, Frame, News, OwnedBody};
-use super::ofi_link::LARGEST_ADDRESS;
+use super::net_link::LARGEST_ADDRESS;
 use super::pair::far::message_frame;
 use crate::error::{Error, Result};
 use crate::kernels;

@@ -18,7 +18,7 @@ mod lending;
 pub mod link;
 #[cfg(any(test, feature = "internals"))]
 pub mod look;
-pub mod ofi_link;
+pub mod net_link;
 pub mod pace;
 pub mod pair;
 mod post_mortem;

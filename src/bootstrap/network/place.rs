@@ -18,6 +18,7 @@ pub use super::interfaces::{MOST, rails};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
+use crate::sys::endpoint::Carrier;
 use crate::sys::host::HostIdentity;
 use crate::sys::network;
 
@@ -60,9 +61,17 @@ pub fn reachable(address: IpAddr) -> IpAddr {
     own.iter().find(alike).or(own.first()).copied().unwrap_or(address)
 }
 
-/// Returns the provider that `PENNY_NET` names; `None`: none.
-pub fn provider() -> Option<String> {
-    env::get("PENNY_NET").filter(|word| word != "off")
+/// What begins the word in `PENNY_NET` for a provider of libfabric; its tcp has another name than the library's own.
+const OF_LIBFABRIC: &str = "libfabric:";
+
+/// Returns what carries bytes to other hosts: that of `PENNY_NET`.
+pub fn carrier() -> Result<Carrier> {
+    match env::get("PENNY_NET").filter(|word| word != "off") {
+        Some(word) if word != "tcp" => {
+            Ok(Carrier::Libfabric(word.strip_prefix(OF_LIBFABRIC).unwrap_or(&word).to_owned()))
+        }
+        _ => ports_of("PENNY_LINK_PORTS", "others may reach this rank").map(Carrier::Tcp),
+    }
 }
 
 /// Has the user forbidden that ranks of several hosts join?
@@ -72,7 +81,7 @@ pub fn is_off() -> bool {
 
 /// Has the user said that ranks run on several hosts?
 pub fn is_asked_for() -> bool {
-    !is_off() && (provider().is_some() || env::get("PENNY_HOST_ID").is_some())
+    !is_off() && (env::get("PENNY_NET").is_some() || env::get("PENNY_HOST_ID").is_some())
 }
 
 /// Returns for how long a silent host is waited for.
@@ -92,10 +101,15 @@ fn seconds_of_silence(text: &str) -> Result<Duration> {
 }
 
 fn given_ports() -> Result<Option<RangeInclusive<u16>>> {
-    let Some(text) = env::get("PENNY_PORTS") else { return Ok(None) };
+    ports_of("PENNY_PORTS", "ranks may meet")
+}
+
+/// Returns the ports of a variable. `purpose`: what is done there.
+fn ports_of(variable: &'static str, purpose: &str) -> Result<Option<RangeInclusive<u16>>> {
+    let Some(text) = env::get(variable) else { return Ok(None) };
     let wrong = || {
         Error::argument(format!(
-            "PENNY_PORTS is {text:?}; give the ports at which ranks may meet as 40000-40063, or one port"
+            "{variable} is {text:?}; give the ports at which {purpose} as 40000-40063, or one port"
         ))
     };
     let port = |word: &str| word.trim().parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);

@@ -24,7 +24,7 @@ use crate::sys::process::random;
 use crate::sys::{clock, interrupt};
 use crate::transport::Transport;
 use crate::transport::far::Far;
-use crate::transport::ofi_link::OfiLink;
+use crate::transport::net_link::NetLink;
 use crate::types::Rank;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -175,8 +175,7 @@ fn link(
     rails: &[Interface],
 ) -> Result<Far> {
     let &Entrance { rank, nranks, .. } = entrance;
-    let provider = bootstrap::provider();
-    let prepared_link = OfiLink::prepare(control, rank, nranks, rails, provider.as_deref())?;
+    let prepared_link = NetLink::prepare(control, rank, nranks, rails, &bootstrap::carrier()?)?;
     let gone = |e: std::io::Error| {
         Error::remote(format!(
             "the connection to {}, where the ranks meet, is lost: {e}; the process that serves the meeting has ended, or the network is cut: \

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::control::ChildPlace;
 use crate::transport::Transport;
 use crate::transport::link::{bytes_of, words_of};
-use crate::transport::ofi_link::{LARGEST_ADDRESS, OfiLink, Prepared};
+use crate::transport::net_link::{LARGEST_ADDRESS, NetLink, Prepared};
 use crate::types::Rank;
 
 /// Words by which a rank tells its endpoint's address: its length, and its bytes.
@@ -25,8 +25,8 @@ impl ChildMemory {
         if !members.iter().any(|&member| parent.is_far(member)) {
             return Ok(None);
         }
-        let (rails, provider) = (parent.rails(), bootstrap::provider());
-        OfiLink::prepare(&self.control, rank, members.len() as u32, &rails, provider.as_deref()).map(Some)
+        let (rails, carrier) = (parent.rails(), bootstrap::carrier()?);
+        NetLink::prepare(&self.control, rank, members.len() as u32, &rails, &carrier).map(Some)
     }
 }
 

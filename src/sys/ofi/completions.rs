@@ -1,25 +1,16 @@
 //! What an endpoint reports: messages and writes that have come, and what has become of its own.
 
 use super::abi::*;
-use super::endpoint::{Context, Endpoint, PeerId, RECEIVES, SENDS};
+use super::endpoint::{Context, OfiEndpoint, RECEIVES, SENDS};
 use super::wakeup::COMPLETIONS;
 use crate::error::Result;
+use crate::sys::endpoint::Report;
 use std::mem::{MaybeUninit, zeroed};
 
 /// Completions that are read at once.
 const BATCH: usize = 16;
 
-/// Something that an endpoint reports.
-pub enum Report<'a> {
-    /// A message has come. Its last word may have bytes behind the message's end.
-    Message(&'a mut [u64]),
-    /// A peer has written to a memory of this endpoint, and tells this.
-    Written(u32),
-    /// A message or a write to a peer has failed, or the failure of a small one, whose receiver is not known.
-    Lost(Option<PeerId>, String),
-}
-
-impl Endpoint {
+impl OfiEndpoint {
     /// The index of the buffer whose context this is.
     fn index_of(&self, context: *mut std::ffi::c_void) -> Option<u32> {
         let distance = (context as usize).checked_sub(self.contexts as usize)?;
@@ -28,7 +19,7 @@ impl Endpoint {
     }
 
     /// Makes progress, and passes on what has come.
-    pub fn poll(&mut self, sink: &mut dyn FnMut(Report<'_>)) -> Result<()> {
+    pub(super) fn poll(&mut self, sink: &mut dyn FnMut(Report<'_>)) -> Result<()> {
         let mut entries = [const { MaybeUninit::<CqEntry>::uninit() }; BATCH];
         let cq = self.objects.cq;
         let mut has_come = false;

@@ -6,6 +6,7 @@ use super::library::{self, Library};
 use super::memory::Memory;
 use super::wakeup::Wakeup;
 use crate::error::{Error, Result};
+use crate::sys::endpoint::PeerId;
 use crate::sys::fork;
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
@@ -16,8 +17,6 @@ pub(super) const RECEIVES: usize = 64;
 /// Messages and writes under way.
 pub(super) const SENDS: usize = 64;
 const _: () = assert!(SENDS <= u64::BITS as usize);
-/// The provider that is used where the user names none.
-const DEFAULT_PROVIDER: &str = "tcp";
 /// Bytes of the immediate data of a write.
 const IMMEDIATE: usize = 4;
 /// The longest name of an endpoint.
@@ -41,7 +40,7 @@ pub(super) struct FabricObjects {
 pub(super) struct Context([usize; 8]);
 
 /// An endpoint of a provider, with its own buffers. Dropping it ends what is under way.
-pub struct Endpoint {
+pub struct OfiEndpoint {
     pub(super) library: &'static Library,
     /// Provider and address, for sentences.
     pub(super) who: String,
@@ -76,36 +75,18 @@ pub struct Endpoint {
     /// The provider and the local address.
     pub(super) asked_for: (String, IpAddr),
     peers: Vec<u64>,
-    name: Vec<u8>,
+    pub(super) name: Vec<u8>,
     /// The process that has opened it.
     generation: u32,
 }
 
 // SAFETY: libfabric's objects may be used by any thread, one at a time (FI_THREAD_DOMAIN); `&mut self` sees to that.
-unsafe impl Send for Endpoint {}
+unsafe impl Send for OfiEndpoint {}
 
-/// The number of a peer of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerId(pub(super) u32);
-
-impl PeerId {
-    /// Peers are counted in the order in which they were inserted.
-    #[cfg(test)]
-    pub fn nth(index: u32) -> PeerId {
-        PeerId(index)
-    }
-
-    /// The number.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl Endpoint {
-    /// Opens an endpoint of a provider (`None`: tcp) at a local address, for messages of up to `words` words of 8 bytes.
-    pub fn open(provider: Option<&str>, address: IpAddr, words: usize) -> Result<Endpoint> {
+impl OfiEndpoint {
+    /// Opens an endpoint of a provider at a local address, for messages of up to `words` words of 8 bytes.
+    pub fn open(provider: &str, address: IpAddr, words: usize) -> Result<OfiEndpoint> {
         let library = library::load()?;
-        let provider = provider.unwrap_or(DEFAULT_PROVIDER);
         let offers = find(library, provider, address)?;
         let offer = offers.best(provider);
         // SAFETY: `find` returns at least one offer, whose attributes are there.
@@ -126,7 +107,7 @@ impl Endpoint {
         let count = RECEIVES + SENDS;
         let contexts: Box<[Context]> = (0..count).map(|_| Context([0; 8])).collect();
         let buffers = vec![0u64; count * words].into_boxed_slice();
-        let mut endpoint = Endpoint {
+        let mut endpoint = OfiEndpoint {
             library,
             who,
             objects: FabricObjects {
@@ -244,18 +225,8 @@ impl Endpoint {
         Ok(name)
     }
 
-    /// The name by which other endpoints of the provider reach this one.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// Ranges of a target's memory that one write can fill.
-    pub fn most_ranges(&self) -> usize {
-        self.most_ranges
-    }
-
     /// Makes a peer of the endpoint with this name, which was made on another host by the same provider.
-    pub fn insert(&mut self, name: &[u8]) -> Result<PeerId> {
+    pub(super) fn insert(&mut self, name: &[u8]) -> Result<PeerId> {
         if name.len() != self.name.len() {
             return Err(Error::remote(format!(
                 "a peer's address has {} bytes where those of {} have {}; set PENNY_NET to the same provider on all ranks, and use IPv4 \
@@ -287,7 +258,7 @@ impl Endpoint {
 
     /// Ends all that is under way, and takes in nothing any more. Of the other functions `poll`, `may_sleep` and those of the descriptor go on, and have nothing to
     /// tell; nothing can be sent.
-    pub fn shut(&mut self) {
+    pub(super) fn shut(&mut self) {
         self.shut_second();
         let ep = std::mem::replace(&mut self.objects.ep, null_mut());
         if ep.is_null() {
@@ -311,7 +282,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+impl Drop for OfiEndpoint {
     fn drop(&mut self) {
         // To close the connections is the parent's business.
         if self.generation != fork::generation() {

@@ -1,24 +1,12 @@
 //! Memory that an endpoint sends from, or that others write to.
 
 use super::abi::*;
-use super::endpoint::Endpoint;
-use super::transfer::Place;
+use super::endpoint::OfiEndpoint;
 use crate::error::{Error, Result};
+use crate::sys::endpoint::{MappedRegion, MemoryId, RemoteMemory, Use};
 use crate::sys::process;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-
-/// A range of memory.
-///
-/// # Safety
-/// The range stays mapped, readable and writable as long as the value lives. No reference of Rust's to its bytes exists: others may
-/// change them at any time.
-pub unsafe trait MappedRegion: Send {
-    /// The address of the first byte.
-    fn base(&self) -> usize;
-    /// The length in bytes.
-    fn bytes(&self) -> usize;
-}
 
 /// A part of a region that an endpoint has registered, or may send from without.
 pub(super) struct Memory {
@@ -38,38 +26,9 @@ impl Memory {
     }
 }
 
-/// The number of a memory of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryId(pub(super) usize);
-
-/// What another endpoint has to know to write to a memory of this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteMemory {
-    /// The address of its first byte, as the provider counts.
-    pub address: u64,
-    /// The key.
-    pub key: u64,
-}
-
-impl RemoteMemory {
-    /// Returns a place in it.
-    pub fn place(self, at: usize) -> Place {
-        Place { address: self.address.wrapping_add(at as u64), key: self.key }
-    }
-}
-
-/// The use of a registered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// This endpoint sends from it.
-    Send,
-    /// Others write to it.
-    Written,
-}
-
-impl Endpoint {
+impl OfiEndpoint {
     /// Registers bytes `at .. at + bytes` of a region. They must lie within.
-    pub fn register(
+    pub(super) fn register(
         &mut self,
         region: Box<dyn MappedRegion>,
         at: usize,
@@ -132,7 +91,7 @@ impl Endpoint {
     }
 
     /// What another endpoint has to know to write to a memory.
-    pub fn remote(&self, memory: MemoryId) -> RemoteMemory {
+    pub(super) fn remote(&self, memory: MemoryId) -> RemoteMemory {
         let memory = &self.memories[memory.0];
         let address = if self.modes & FI_MR_VIRT_ADDR != 0 { memory.base as u64 } else { 0 };
         // SAFETY: as in `descriptor`.

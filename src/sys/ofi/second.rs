@@ -5,15 +5,14 @@
 
 use super::abi::*;
 use super::discovery::find;
-use super::endpoint::{Endpoint, PeerId, RECEIVES};
-use super::memory::RemoteMemory;
-use super::transfer::{LentRange, Place};
+use super::endpoint::{OfiEndpoint, RECEIVES};
 use crate::error::Result;
+use crate::sys::endpoint::{LentRange, PeerId, Place, RemoteMemory};
 use std::ptr::null_mut;
 
-impl Endpoint {
+impl OfiEndpoint {
     /// Opens the second endpoint, and returns the name by which others reach it. Call it once.
-    pub fn open_second(&mut self) -> Result<Vec<u8>> {
+    pub(super) fn open_second(&mut self) -> Result<Vec<u8>> {
         let (provider, address) = &self.asked_for;
         let offers = find(self.library, provider, *address)?;
         let mut made = null_mut();
@@ -26,7 +25,7 @@ impl Endpoint {
     }
 
     /// Opens a range to others: who knows the answer can write to it, until it is [closed to them](Self::close_to_others).
-    pub fn open_to_others(&mut self, range: &dyn LentRange) -> Result<RemoteMemory> {
+    pub(super) fn open_to_others(&mut self, range: &dyn LentRange) -> Result<RemoteMemory> {
         let (base, bytes) = (range.base(), range.bytes());
         let mr = self.register_range(base, bytes, FI_REMOTE_WRITE)?;
         // SAFETY: a new registration.
@@ -36,7 +35,7 @@ impl Endpoint {
     }
 
     /// Closes a range to others. A write to it that has begun goes on, as long as the second endpoint is open.
-    pub fn close_to_others(&mut self, key: u64) {
+    pub(super) fn close_to_others(&mut self, key: u64) {
         for (_, mr) in self.opened.extract_if(.., |(opened, _)| *opened == key) {
             // SAFETY: a live registration, closed once: it is not known any more.
             unsafe { ((*(*mr).fid.ops).close)(mr.cast()) };
@@ -45,7 +44,7 @@ impl Endpoint {
 
     /// Writes a lent range by the second endpoint, as [`write`](Self::write) does by the first. The peer's number is that of its second
     /// endpoint's name.
-    pub fn write_by_second(
+    pub(super) fn write_by_second(
         &mut self,
         to: PeerId,
         range: &dyn LentRange,
@@ -62,13 +61,13 @@ impl Endpoint {
     }
 
     /// Returns how many writes to a peer by the second endpoint are under way.
-    pub fn held_by_second(&self, to: PeerId) -> usize {
+    pub(super) fn held_by_second(&self, to: PeerId) -> usize {
         let is_to = |bit: &u32| self.receivers[RECEIVES + *bit as usize] == to;
         (0..u64::BITS).filter(|bit| self.by_second >> bit & 1 == 1).filter(is_to).count()
     }
 
     /// Closes the second endpoint, and all that was opened to others.
-    pub fn shut_second(&mut self) {
+    pub(super) fn shut_second(&mut self) {
         let ep = std::mem::replace(&mut self.objects.second, null_mut());
         let close = |fid: *mut Fid| {
             if !fid.is_null() {

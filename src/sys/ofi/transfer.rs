@@ -1,53 +1,14 @@
 //! What an endpoint sends: messages, and writes to the memory of others.
 
 use super::abi::*;
-use super::endpoint::{Context, Endpoint, PeerId, RECEIVES};
-use super::memory::MemoryId;
+use super::endpoint::{Context, OfiEndpoint, RECEIVES};
 use crate::error::Result;
+use crate::sys::endpoint::{PeerId, Place, SourceRange};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// The range that a write sends.
-#[derive(Clone, Copy)]
-pub enum SourceRange<'a> {
-    /// A range of a memory of this endpoint.
-    Memory {
-        /// The memory.
-        memory: MemoryId,
-        /// Where the range begins in it.
-        at: usize,
-        /// Its length.
-        bytes: usize,
-    },
-    /// A range of other memory, if the endpoint [takes such](Endpoint::takes_lent).
-    Lent(&'a dyn LentRange),
-}
-
-/// A range of memory that is lent for some time.
-///
-/// # Safety
-/// The range is readable until the endpoint that has written from it [holds nothing lent](Endpoint::holds_lent), or has [given it
-/// back](Endpoint::give_back_lent): from then on the system answers what cannot be read by an error. What is written by the second endpoint is readable
-/// until that [holds none](Endpoint::held_by_second) or is [shut](Endpoint::shut_second). What was opened to others is writable until it is
-/// [closed to them](Endpoint::close_to_others) and nobody is writing to it, or the second endpoint is shut.
-pub unsafe trait LentRange {
-    /// The address of the first byte.
-    fn base(&self) -> usize;
-    /// The length in bytes.
-    fn bytes(&self) -> usize;
-}
-
-/// Where a range goes in another endpoint's memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// The address, as that endpoint's provider counts.
-    pub address: u64,
-    /// The memory's key.
-    pub key: u64,
-}
-
 /// Whether the provider has taken something. `false`: it has no room now; poll and try again.
-fn taken(endpoint: &Endpoint, result: isize, what: &str) -> Result<bool> {
+fn taken(endpoint: &OfiEndpoint, result: isize, what: &str) -> Result<bool> {
     if result == AGAIN {
         return Ok(false);
     }
@@ -55,7 +16,7 @@ fn taken(endpoint: &Endpoint, result: isize, what: &str) -> Result<bool> {
     Ok(true)
 }
 
-impl Endpoint {
+impl OfiEndpoint {
     /// The first word of a buffer.
     pub(super) fn buffer(&self, index: u32) -> *mut u64 {
         // SAFETY: indices are those of buffers.
@@ -99,7 +60,7 @@ impl Endpoint {
     }
 
     /// Sends a message, which is copied. `false`: not now.
-    pub fn send(&mut self, to: PeerId, message: &[u64]) -> Result<bool> {
+    pub(super) fn send(&mut self, to: PeerId, message: &[u64]) -> Result<bool> {
         assert!(message.len() <= self.words, "a message larger than its buffer");
         let (ep, address, bytes) = (self.objects.ep, self.address_of(to), size_of_val(message));
         if ep.is_null() {
@@ -123,7 +84,7 @@ impl Endpoint {
     /// Writes a range of a memory of this endpoint, then `trailer`, which is copied, to two places of a peer's memory, and tells the peer
     /// `data` when both are there. Without a trailer there is one place. The range must stay as it is until the peer has been told.
     /// `false`: not now.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         to: PeerId,
         source: SourceRange<'_>,
@@ -193,18 +154,13 @@ impl Endpoint {
     }
 
     /// Tells whether the provider sends from memory that it was not told of before.
-    pub fn takes_lent(&self) -> bool {
+    pub(super) fn takes_lent(&self) -> bool {
         self.modes & FI_MR_LOCAL == 0
-    }
-
-    /// Tells whether writes from lent memory are under way.
-    pub fn holds_lent(&self) -> bool {
-        self.lent != 0
     }
 
     /// Forgets which writes to some peers are from lent memory, whose bytes the provider may send as they will be then. `withdraw` may change the
     /// trailer of each, which has not gone as a whole.
-    pub fn give_back_lent(&mut self, to: impl Fn(PeerId) -> bool, withdraw: impl Fn(&mut [u64])) {
+    pub(super) fn give_back_lent(&mut self, to: &dyn Fn(PeerId) -> bool, withdraw: &dyn Fn(&mut [u64])) {
         let lent = self.lent;
         for bit in (0..u64::BITS).filter(|bit| lent >> bit & 1 == 1) {
             if !to(self.receivers[RECEIVES + bit as usize]) {
@@ -228,7 +184,7 @@ impl Endpoint {
     }
 
     /// Messages and writes under way that the provider has not reported yet. Small messages are not counted.
-    pub fn pending(&self) -> usize {
+    pub(super) fn pending(&self) -> usize {
         super::endpoint::SENDS - self.free.len()
     }
 }

@@ -9,7 +9,7 @@
 //! so they are those of a queue that is opened beside the first and in which nothing completes. Other providers have the first queue's.
 
 use super::abi::*;
-use super::endpoint::Endpoint;
+use super::endpoint::OfiEndpoint;
 use crate::error::Result;
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -51,7 +51,7 @@ pub(super) fn descriptor_of(cq: *mut Cq) -> Option<RawFd> {
     (result == 0 && fd >= 0).then_some(fd)
 }
 
-impl Endpoint {
+impl OfiEndpoint {
     /// Opens the queue in which everything completes.
     pub(super) fn make_queue(&mut self, provider: &str) -> Result<()> {
         let domain = self.objects.domain;
@@ -80,13 +80,13 @@ impl Endpoint {
     }
 
     /// Tells whether the endpoint can have a descriptor.
-    pub fn has_descriptor(&self) -> bool {
+    pub(super) fn has_descriptor(&self) -> bool {
         self.wakeup != Wakeup::Nothing
     }
 
     /// Opens a descriptor that becomes readable when something has come, or returns that which is open. `None`: the provider has none, or the process cannot
     /// open more files.
-    pub fn open_descriptor(&mut self) -> Option<RawFd> {
+    pub(super) fn open_descriptor(&mut self) -> Option<RawFd> {
         match self.wakeup {
             Wakeup::Nothing => None,
             Wakeup::OfQueue => descriptor_of(self.objects.cq),
@@ -102,7 +102,7 @@ impl Endpoint {
     }
 
     /// Closes it, if it is dearer to keep.
-    pub fn close_descriptor(&mut self) {
+    pub(super) fn close_descriptor(&mut self) {
         let beside = std::mem::replace(&mut self.objects.beside, null_mut());
         if !beside.is_null() {
             // SAFETY: a live queue, closed once: it is not known any more, and nothing was bound to it.
@@ -116,7 +116,7 @@ impl Endpoint {
     }
 
     /// Tells whether the descriptor may be waited for: everything that has come has been polled.
-    pub fn may_sleep(&mut self) -> bool {
+    pub(super) fn may_sleep(&mut self) -> bool {
         let (fabric, cq) = (self.objects.fabric, self.objects.cq);
         // SAFETY: live objects.
         unsafe {

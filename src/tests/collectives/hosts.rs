@@ -8,9 +8,10 @@ use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::plan::RankView;
 use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sys::endpoint::Carrier;
 use crate::transport::Transport;
 use crate::transport::in_process::{Delivery, transports};
-use crate::transport::ofi_link::testing::{self, Loopback, Unattended, Writes};
+use crate::transport::net_link::testing::{self, Loopback, Unattended, Writes};
 use crate::types::{Collective, DataType, Rank};
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,15 +22,16 @@ use std::time::Duration;
 pub enum Between {
     /// The in-process engine, with frames reordered from this seed.
     Seed(u64),
-    /// libfabric.
-    Loopback(Writes),
+    /// TCP or libfabric.
+    Loopback(&'static Carrier, Writes),
 }
 
-/// Each seed, and libfabric if there is one.
+/// Each seed, TCP, and libfabric if there is one.
 pub fn ways(seeds: Range<u64>) -> Vec<Between> {
     let mut ways: Vec<_> = seeds.map(Between::Seed).collect();
-    if testing::is_there() {
-        ways.extend([Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails].map(Between::Loopback));
+    for carrier in testing::carriers() {
+        let by = |writes| Between::Loopback(carrier, writes);
+        ways.extend([Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails].map(by));
     }
     ways
 }
@@ -45,8 +47,8 @@ pub fn connect(hosts: &[u32], between: Between, timeout_ms: u64) -> (Vec<Arc<Tra
             let (transports, network) = transports(hosts, delivery, timeout_ms);
             (transports, Box::new(move |rank| network.kill(rank)))
         }
-        Between::Loopback(writes) => {
-            let loopback = Loopback::new(hosts, writes, timeout_ms);
+        Between::Loopback(carrier, writes) => {
+            let loopback = Loopback::new(hosts, carrier, writes, timeout_ms);
             (loopback.transports.clone(), Box::new(move |rank| loopback.kill(rank)))
         }
     }
@@ -270,22 +272,21 @@ fn a_message_of_another_host_that_is_received_otherwise_is_told_to_both_ends() {
 
 #[test]
 fn a_receiver_of_broadcasts_answers_several_at_once() {
-    if !testing::is_there() {
-        return;
+    for carrier in testing::carriers() {
+        const CALLS: u64 = 5;
+        let ranks = Unattended::new(&[0, 1], carrier);
+        let comms: Vec<_> = ranks.transports.iter().map(|t| comm::over(t.clone(), "").unwrap()).collect();
+        let broadcast = |me: Rank| {
+            let case =
+                Case { collective: Collective::Broadcast, root: 0, count: 2, heap: false, in_place: false };
+            run(&case, 2, me, comms[me as usize]);
+        };
+        (0..CALLS).for_each(|_| broadcast(0));
+        ranks.until(|t| t.has_arrived(0, CALLS));
+        (0..CALLS).for_each(|_| broadcast(1));
+        assert!(ranks.links[1].held_for(0) > 0, "its arrivals travel together");
+        ranks.until(|t| t.has_arrived(1, CALLS));
+        assert_eq!(ranks.links[1].held_for(0), 0);
+        comms.into_iter().for_each(|comm| comm::abort(comm).unwrap());
     }
-    const CALLS: u64 = 5;
-    let ranks = Unattended::new(&[0, 1]);
-    let comms: Vec<_> = ranks.transports.iter().map(|t| comm::over(t.clone(), "").unwrap()).collect();
-    let broadcast = |me: Rank| {
-        let case =
-            Case { collective: Collective::Broadcast, root: 0, count: 2, heap: false, in_place: false };
-        run(&case, 2, me, comms[me as usize]);
-    };
-    (0..CALLS).for_each(|_| broadcast(0));
-    ranks.until(|t| t.has_arrived(0, CALLS));
-    (0..CALLS).for_each(|_| broadcast(1));
-    assert!(ranks.links[1].held_for(0) > 0, "its arrivals travel together");
-    ranks.until(|t| t.has_arrived(1, CALLS));
-    assert_eq!(ranks.links[1].held_for(0), 0);
-    comms.into_iter().for_each(|comm| comm::abort(comm).unwrap());
 }

@@ -3,9 +3,10 @@
 use super::*;
 use crate::kernels;
 use crate::memory::view::Payload;
+use crate::sys::endpoint::Carrier;
 use crate::transport::in_process::{Delivery, transports};
 use crate::transport::link::Body;
-use crate::transport::ofi_link::testing::{Loopback, Writes, is_there};
+use crate::transport::net_link::testing::{Loopback, Writes, carriers};
 use crate::transport::pair::{Pairs, slots_of};
 use crate::transport::transfers;
 use crate::types::DataType;
@@ -116,19 +117,25 @@ fn large_messages_come_whole_whichever_way_they_take() {
     for delivery in [Delivery::InOrder, Delivery::Reordered(3), Delivery::TwoRails(4), Delivery::Lent(5)] {
         assert_eq!(exchange(&transports(&[0, 1], delivery, 60_000).0), 0, "{delivery:?}");
     }
-    if !is_there() {
-        return;
-    }
-    for writes in [Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails] {
-        let spared = exchange(&Loopback::new(&[0, 1], writes, 60_000).transports);
-        assert_eq!(spared > 300, writes == Writes::WithTrailers, "{writes:?}: {spared} slots");
+    for carrier in carriers() {
+        for writes in [Writes::WithTrailers, Writes::Alone, Writes::ByTwoRails] {
+            let spared = exchange(&Loopback::new(&[0, 1], carrier, writes, 60_000).transports);
+            assert_eq!(
+                spared > 300,
+                writes == Writes::WithTrailers,
+                "{carrier:?} {writes:?}: {spared} slots"
+            );
+        }
     }
 }
 
 /// Has a large message under way from rank 0's buffer to rank 1's, which has not come, and calls `with` with both halves.
-fn under_way(with: impl FnOnce(&[Arc<Transport>], [Option<PairTransfer>; 2], [&mut Pairs; 2])) {
+fn under_way(
+    carrier: &Carrier,
+    with: impl FnOnce(&[Arc<Transport>], [Option<PairTransfer>; 2], [&mut Pairs; 2]),
+) {
     const BYTES: usize = 64 << 20;
-    let loopback = Loopback::new(&[0, 1], Writes::WithTrailers, 60_000);
+    let loopback = Loopback::new(&[0, 1], carrier, Writes::WithTrailers, 60_000);
     let ranks = &loopback.transports;
     let [mut its, mut others] = [Pairs::new(2), Pairs::new(2)];
     let (mut out, mut into) = (Buffer::filled(0, BYTES, 1), Buffer::new(0, BYTES));
@@ -164,90 +171,88 @@ fn settle(ranks: &[Arc<Transport>]) {
 
 #[test]
 fn a_buffer_whose_receive_has_failed_is_written_no_more() {
-    if !is_there() {
-        return;
+    for carrier in carriers() {
+        under_way(carrier, |ranks, [out, into], _| {
+            let into = into.unwrap();
+            let data = into.data();
+            let mut word = [0u64];
+            let mut read = |at: usize| {
+                kernels::copy(Payload::from(&mut word[..]), data.part(at, 8), false);
+                word[0] != u64::from_ne_bytes([UNTOUCHED; 8])
+            };
+            // Some of it comes.
+            while !read(0) {
+                ranks.iter().for_each(|t| t.poll_far());
+            }
+            assert!(!read(data.bytes() - 8), "all has come");
+            drop(into);
+            kernels::zero(data);
+            settle(ranks);
+            let mut found = vec![1u64; data.bytes() / 8];
+            kernels::copy(Payload::from(&mut found[..]), data, false);
+            assert!(found.iter().all(|&word| word == 0));
+            drop(out);
+        });
     }
-    under_way(|ranks, [out, into], _| {
-        let into = into.unwrap();
-        let data = into.data();
-        let mut word = [0u64];
-        let mut read = |at: usize| {
-            kernels::copy(Payload::from(&mut word[..]), data.part(at, 8), false);
-            word[0] != u64::from_ne_bytes([UNTOUCHED; 8])
-        };
-        // Some of it comes.
-        while !read(0) {
-            ranks.iter().for_each(|t| t.poll_far());
-        }
-        assert!(!read(data.bytes() - 8), "all has come");
-        drop(into);
-        kernels::zero(data);
-        settle(ranks);
-        let mut found = vec![1u64; data.bytes() / 8];
-        kernels::copy(Payload::from(&mut found[..]), data, false);
-        assert!(found.iter().all(|&word| word == 0));
-        drop(out);
-    });
 }
 
 #[test]
 fn a_message_whose_send_has_failed_never_comes() {
-    if !is_there() {
-        return;
-    }
-    under_way(|ranks, [out, into], [_, pairs]| {
-        let (out, mut into) = (out.unwrap(), into.unwrap());
-        assert!(!out.done);
-        let data = out.data();
-        drop(out);
-        kernels::zero(data);
-        settle(ranks);
-        assert!(into.advance(&ranks[1], pairs, true).unwrap().is_none() && !into.done);
-        // The others are left alone: small messages still pass.
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    ranks[1].poll_far();
+    for carrier in carriers() {
+        under_way(carrier, |ranks, [out, into], [_, pairs]| {
+            let (out, mut into) = (out.unwrap(), into.unwrap());
+            assert!(!out.done);
+            let data = out.data();
+            drop(out);
+            kernels::zero(data);
+            settle(ranks);
+            assert!(into.advance(&ranks[1], pairs, true).unwrap().is_none() && !into.done);
+            // The others are left alone: small messages still pass.
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        ranks[1].poll_far();
+                    }
+                });
+                ranks[0].send_counter(1, 77);
+                while ranks[1].lines(0).progress(0).counter.load(crate::sync::prim::Ordering::Acquire) != 77 {
+                    ranks[0].poll_far();
                 }
+                stop.store(true, Ordering::Relaxed);
             });
-            ranks[0].send_counter(1, 77);
-            while ranks[1].lines(0).progress(0).counter.load(crate::sync::prim::Ordering::Acquire) != 77 {
-                ranks[0].poll_far();
-            }
-            stop.store(true, Ordering::Relaxed);
         });
-    });
+    }
 }
 
 #[test]
 fn counts_that_differ_are_told_and_the_next_message_comes() {
-    if !is_there() {
-        return;
+    for carrier in carriers() {
+        let ranks = Loopback::new(&[0, 1], carrier, Writes::WithTrailers, 60_000).transports;
+        std::thread::scope(|scope| {
+            for t in &ranks {
+                scope.spawn(move || {
+                    let mut pairs = Pairs::new(2);
+                    let mut told = 0;
+                    for number in 0..30 {
+                        let odd = number % 3 == 1 && t.rank() == 1;
+                        let mut buffer = match t.rank() {
+                            0 => Buffer::filled(3, 400_000, number),
+                            _ => Buffer::new(5, if odd { 300_000 } else { 400_000 }),
+                        };
+                        let ended = run(t, &mut pairs, &mut [half(t.rank() == 0, 1 - t.rank(), &mut buffer)]);
+                        told +=
+                            u32::from(ended.is_err_and(|e| {
+                                e.message.contains("400000") && e.message.contains("300000")
+                            }));
+                        assert!(t.rank() == 0 || odd || buffer.has(number), "message {number}");
+                        assert!(!odd || buffer.bytes().iter().all(|&byte| byte == UNTOUCHED));
+                    }
+                    assert_eq!(told, 10, "rank {}", t.rank());
+                });
+            }
+        });
     }
-    let ranks = Loopback::new(&[0, 1], Writes::WithTrailers, 60_000).transports;
-    std::thread::scope(|scope| {
-        for t in &ranks {
-            scope.spawn(move || {
-                let mut pairs = Pairs::new(2);
-                let mut told = 0;
-                for number in 0..30 {
-                    let odd = number % 3 == 1 && t.rank() == 1;
-                    let mut buffer = match t.rank() {
-                        0 => Buffer::filled(3, 400_000, number),
-                        _ => Buffer::new(5, if odd { 300_000 } else { 400_000 }),
-                    };
-                    let ended = run(t, &mut pairs, &mut [half(t.rank() == 0, 1 - t.rank(), &mut buffer)]);
-                    told += u32::from(
-                        ended.is_err_and(|e| e.message.contains("400000") && e.message.contains("300000")),
-                    );
-                    assert!(t.rank() == 0 || odd || buffer.has(number), "message {number}");
-                    assert!(!odd || buffer.bytes().iter().all(|&byte| byte == UNTOUCHED));
-                }
-                assert_eq!(told, 10, "rank {}", t.rank());
-            });
-        }
-    });
 }
 
 #[test]

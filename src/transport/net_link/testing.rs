@@ -1,11 +1,13 @@
-//! Ranks that are threads of this process, with links of libfabric over loopback between their hosts.
+//! Ranks that are threads of this process, with links over loopback between their hosts.
 
-use super::OfiLink;
+use super::NetLink;
 use super::wire::HEADER;
 use crate::error::Result;
 use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sys::cpu;
+use crate::sys::endpoint::Carrier;
+pub use crate::sys::endpoint::carriers;
 use crate::sys::network::Interface;
-use crate::sys::{cpu, ofi};
 use crate::transport::Transport;
 use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
@@ -33,14 +35,9 @@ pub fn rails(number: u8) -> Vec<Interface> {
     [Interface::loopback()].into_iter().chain((2..=number).map(other)).collect()
 }
 
-/// Tells whether there is a libfabric. If not, a line says that the test is left out.
-pub fn is_there() -> bool {
-    ofi::is_there().inspect_err(|why| println!("SKIPPED: {why}")).is_ok()
-}
-
 /// A link of a rank that may die.
 struct Mortal {
-    link: OfiLink,
+    link: NetLink,
     dead: Arc<[AtomicBool]>,
     rank: Rank,
 }
@@ -99,11 +96,11 @@ pub struct Loopback {
 
 impl Loopback {
     /// Ranks on hosts as `hosts` says by rank.
-    pub fn new(hosts: &[u32], writes: Writes, timeout_ms: u64) -> Loopback {
+    pub fn new(hosts: &[u32], carrier: &Carrier, writes: Writes, timeout_ms: u64) -> Loopback {
         let controls = controls(hosts);
         let rails = if writes == Writes::ByTwoRails { rails(2) } else { vec![Interface::loopback()] };
         let prepare = |(rank, near): (Rank, _)| {
-            let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, &rails, None).unwrap();
+            let mut prepared = NetLink::prepare(near, rank, hosts.len() as u32, &rails, carrier).unwrap();
             prepared.own.with_trailers &= writes != Writes::Alone;
             Some(prepared)
         };
@@ -133,11 +130,11 @@ pub struct Unattended {
     /// Their transports, by rank.
     pub transports: Vec<Arc<Transport>>,
     /// Their links.
-    pub links: Vec<Arc<OfiLink>>,
+    pub links: Vec<Arc<NetLink>>,
 }
 
 /// The same link without a descriptor.
-struct Shared(Arc<OfiLink>);
+struct Shared(Arc<NetLink>);
 
 impl Link for Shared {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
@@ -156,10 +153,10 @@ impl Link for Shared {
 
 impl Unattended {
     /// Ranks on hosts as `hosts` says by rank, which are connected.
-    pub fn new(hosts: &[u32]) -> Unattended {
+    pub fn new(hosts: &[u32], carrier: &Carrier) -> Unattended {
         let controls = controls(hosts);
         let prepare = |(rank, near): (Rank, _)| {
-            Some(OfiLink::prepare(near, rank, hosts.len() as u32, &rails(1), None).unwrap())
+            Some(NetLink::prepare(near, rank, hosts.len() as u32, &rails(1), carrier).unwrap())
         };
         let mut prepared: Vec<_> = (0..).zip(&controls).map(prepare).collect();
         let blobs: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.blob()).collect();
@@ -189,7 +186,7 @@ impl Unattended {
     }
 }
 
-impl OfiLink {
+impl NetLink {
     /// Words that are held back for a rank.
     pub fn held_for(&self, to: Rank) -> usize {
         self.state.lock().others.peer(to).map_or(0, |peer| peer.held.len() - HEADER)

@@ -3,7 +3,7 @@
 use super::wire::Item;
 use super::{Incoming, State};
 use crate::error::Result;
-use crate::sys::ofi::Report;
+use crate::sys::endpoint::Report;
 use crate::sys::{clock, cpu};
 use crate::transport::link::Body;
 use crate::types::Rank;

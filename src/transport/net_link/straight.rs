@@ -13,11 +13,11 @@ use super::peer::immediate;
 use super::rails::Rails;
 use super::trailer::{TRAILER, TRAILERS, trailer};
 use super::wire::{self, Item, LARGEST_FRAME};
-use super::{FULL, OfiLink, Others, State};
+use super::{FULL, NetLink, Others, State};
 use crate::error::Result;
 use crate::memory::view::Payload;
 use crate::sys::clock;
-use crate::sys::ofi::{PeerId, RemoteMemory};
+use crate::sys::endpoint::{PeerId, RemoteMemory};
 use crate::transport::link::{RestOfMessage, StraightLink, WantedMessage, bytes_of, copied, words_of};
 use crate::types::Rank;
 
@@ -154,7 +154,7 @@ impl Others {
     }
 }
 
-impl StraightLink for OfiLink {
+impl StraightLink for NetLink {
     fn open_to(&self, from: Rank, message: WantedMessage, into: Payload<'_>) -> bool {
         let State { rails, others, .. } = &mut *self.state.lock();
         let opened = others.open_to(rails, from, message, into).unwrap_or(false);

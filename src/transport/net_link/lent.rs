@@ -3,7 +3,7 @@
 use super::peer::FarPeer;
 use super::{Others, State, trailer};
 use crate::memory::control::lines::Lines;
-use crate::sys::ofi::PeerId;
+use crate::sys::endpoint::PeerId;
 use crate::types::Rank;
 
 impl State {
@@ -38,7 +38,7 @@ impl State {
     fn give_back_lent_to(&mut self, is_meant: impl Fn(&Lines, Rank) -> bool) {
         let Others { takes_lent: true, mirror, peers, ranks, .. } = &mut self.others else { return };
         let is_to_meant = |id: PeerId| ranks.get(id.index()).is_none_or(|&rank| is_meant(mirror, rank));
-        self.rails[0].give_back_lent(is_to_meant, trailer::withdraw);
+        self.rails[0].give_back_lent(&is_to_meant, &trailer::withdraw);
         for (_, peer) in (0..).zip(peers).filter(|(rank, _)| is_meant(mirror, *rank)) {
             peer.iter_mut().for_each(FarPeer::give_back_lent);
         }

@@ -9,7 +9,7 @@ use super::trailer::TRAILER;
 use super::wire::{self, HEADER, Item, MessageHeader};
 use crate::memory::view::LentBytes;
 use crate::sys::clock;
-use crate::sys::ofi::{PeerId, Place};
+use crate::sys::endpoint::{PeerId, Place};
 use crate::types::Rank;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -11,23 +11,23 @@
 use super::MESSAGE;
 use crate::error::{Error, Result};
 use crate::sys::any_readable::AnyReadable;
+use crate::sys::endpoint::{Carrier, Endpoint, MappedRegion, MemoryId, PeerId, Use};
 use crate::sys::network::Interface;
-use crate::sys::ofi::{Endpoint, MappedRegion, MemoryId, Use};
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 
 /// The endpoints of a link, one on each rail.
 pub struct Rails {
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<Box<dyn Endpoint>>,
     /// If there are several, while a thread may sleep.
     any: Option<AnyReadable>,
 }
 
 impl Rails {
     /// Opens an endpoint on each of these interfaces.
-    pub fn open(provider: Option<&str>, interfaces: &[Interface]) -> Result<Rails> {
-        let open = |interface: &Interface| Endpoint::open(provider, interface.address, MESSAGE);
+    pub fn open(carrier: &Carrier, interfaces: &[Interface]) -> Result<Rails> {
+        let open = |interface: &Interface| carrier.open(interface.address, MESSAGE);
         let endpoints = interfaces.iter().map(open).collect::<Result<Vec<_>>>()?;
         Ok(Rails { endpoints, any: None })
     }
@@ -55,12 +55,13 @@ impl Rails {
 
     /// Tells whether each endpoint can have a descriptor.
     pub fn have_descriptor(&self) -> bool {
-        self.endpoints.iter().all(Endpoint::has_descriptor)
+        self.endpoints.iter().all(|endpoint| endpoint.has_descriptor())
     }
 
     /// Opens a descriptor that becomes readable when something has come by any of them. `None`: there is none now.
     pub fn open_descriptor(&mut self) -> Option<RawFd> {
-        let all: Option<Vec<RawFd>> = self.endpoints.iter_mut().map(Endpoint::open_descriptor).collect();
+        let all: Option<Vec<RawFd>> =
+            self.endpoints.iter_mut().map(|endpoint| endpoint.open_descriptor()).collect();
         match all?[..] {
             [one] => Some(one),
             ref several => Some(self.any.insert(AnyReadable::of(several).ok()?).descriptor()),
@@ -70,25 +71,25 @@ impl Rails {
     /// Closes it.
     pub fn close_descriptor(&mut self) {
         self.any = None;
-        self.endpoints.iter_mut().for_each(Endpoint::close_descriptor);
+        self.endpoints.iter_mut().for_each(|endpoint| endpoint.close_descriptor());
     }
 
     /// Tells whether the descriptor may be waited for.
     pub fn may_sleep(&mut self) -> bool {
-        self.endpoints.iter_mut().all(Endpoint::may_sleep)
+        self.endpoints.iter_mut().all(|endpoint| endpoint.may_sleep())
     }
 }
 
 impl Index<usize> for Rails {
-    type Output = Endpoint;
-    fn index(&self, rail: usize) -> &Endpoint {
-        &self.endpoints[rail]
+    type Output = dyn Endpoint;
+    fn index(&self, rail: usize) -> &Self::Output {
+        &*self.endpoints[rail]
     }
 }
 
 impl IndexMut<usize> for Rails {
-    fn index_mut(&mut self, rail: usize) -> &mut Endpoint {
-        &mut self.endpoints[rail]
+    fn index_mut(&mut self, rail: usize) -> &mut Self::Output {
+        &mut *self.endpoints[rail]
     }
 }
 
@@ -96,4 +97,9 @@ impl IndexMut<usize> for Rails {
 pub fn text(interface: &Interface, there: IpAddr) -> String {
     let name = if interface.name.is_empty() { "the network" } else { &interface.name };
     format!("{name} ({} here, {there} there)", interface.address)
+}
+
+/// Returns what keeps a peer from being reached, in brackets; empty if that is not known.
+pub fn obstacle(endpoint: &dyn Endpoint, to: PeerId) -> String {
+    endpoint.obstacle(to).map_or(String::new(), |why| format!(" ({why})"))
 }

@@ -7,7 +7,7 @@ use super::{Incoming, Others};
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::sys::clock;
-use crate::sys::ofi::PeerId;
+use crate::sys::endpoint::PeerId;
 use crate::transport::link::Frame;
 use crate::types::Rank;
 
@@ -160,6 +160,10 @@ impl Others {
         let by = self.by_rail(rank, rail);
         let has_several = self.interfaces.len() > 1;
         let Some(peer) = self.peer(rank) else { return };
+        // It has taken in all that it will, and has closed its endpoint.
+        if peer.goodbye.is_some() {
+            return;
+        }
         if id.is_some_and(|id| peer.straight.is_reached_at(id)) {
             peer.posted -= 1;
             let why = format!("the connection{by} was lost ({why})");
@@ -171,8 +175,8 @@ impl Others {
             peer.rails.failed(rail, why);
             return;
         }
-        // A peer that answers by another rail is still there.
-        if has_several && !peer.rails.lost(rail) {
+        // A peer that answers by another rail is still there, and what both have closed is told when they have not agreed on it in time.
+        if has_several && (!peer.rails.lost(rail) || peer.rails.is_unsettled()) {
             return;
         }
         peer.lost.get_or_insert((clock::now_ns(), format!("the connection{by} was lost ({why})")));

@@ -1,4 +1,4 @@
-//! A link over libfabric.
+//! A link between hosts, over TCP or a provider of libfabric.
 //!
 //! ```text
 //!     lines, few bytes      a message: token, sender, frames                                    -> handed on, then copied to the mirror
@@ -50,9 +50,9 @@ use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sys::endpoint::{Carrier, MemoryId, Use};
 use crate::sys::host::{self, HostIdentity};
 use crate::sys::network::Interface;
-use crate::sys::ofi::{MemoryId, Use};
 use crate::sys::{fork, process};
 use crate::types::Rank;
 use address::{RailAddress, RankAddress};
@@ -85,8 +85,8 @@ const CONNECT_NS: u64 = 20_000_000_000;
 /// Bytes of the longest address that a rank tells the others.
 pub const LARGEST_ADDRESS: usize = 640;
 
-/// A link over libfabric.
-pub struct OfiLink {
+/// A link between hosts.
+pub struct NetLink {
     state: Mutex<State>,
     /// An arrival may be held back. Stored under the lock.
     may_hold_arrival: AtomicBool,
@@ -160,16 +160,15 @@ pub struct Prepared {
     own: RankAddress,
 }
 
-impl OfiLink {
-    /// Opens an endpoint for rank `rank` of `nranks` on each of some interfaces, which are its rails, with a provider of libfabric (`None`: that of
-    /// `PENNY_NET`, else tcp).
+impl NetLink {
+    /// Opens an endpoint for rank `rank` of `nranks` on each of some interfaces, which are its rails.
     /// `near`: the control segment of this rank's host, whose layout is the same on all hosts.
     pub fn prepare(
         near: &Arc<Control>,
         rank: Rank,
         nranks: u32,
         interfaces: &[Interface],
-        provider: Option<&str>,
+        carrier: &Carrier,
     ) -> Result<Prepared> {
         if nranks > 1 << (u32::BITS - peer::NUMBER_BITS) {
             return Err(Error::usage(format!(
@@ -178,8 +177,7 @@ impl OfiLink {
             )));
         }
         let layout = near.layout();
-        let users = env::get("PENNY_NET").filter(|_| provider.is_none());
-        let mut rails = Rails::open(provider.or(users.as_deref()), interfaces)?;
+        let mut rails = Rails::open(carrier, interfaces)?;
         let behind = nranks as usize * TRAILERS * 8;
         let mirror = Arc::new(Lines::private(layout, behind)?);
         let (begin, end) = (layout.bytes_at(), mirror.segment().bytes());
@@ -228,7 +226,7 @@ impl Prepared {
         Ok(far)
     }
 
-    fn link(mut self, far: &[Option<Vec<u8>>]) -> Result<OfiLink> {
+    fn link(mut self, far: &[Option<Vec<u8>>]) -> Result<NetLink> {
         let layout = self.near.layout();
         let (mut peers, mut ranks) = (Vec::new(), Vec::new());
         for (rank, blob) in (0..).zip(far) {
@@ -288,11 +286,11 @@ impl Prepared {
             unpolled: 0,
         };
         let state = Mutex::new(state);
-        Ok(OfiLink { state, may_hold_arrival: AtomicBool::new(false), generation: fork::generation() })
+        Ok(NetLink { state, may_hold_arrival: AtomicBool::new(false), generation: fork::generation() })
     }
 }
 
-impl Link for OfiLink {
+impl Link for NetLink {
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
         let State { rails, others, .. } = &mut *self.state.lock();
         let posted = others.post(rails, to, frame);
@@ -360,7 +358,7 @@ impl Link for OfiLink {
     }
 }
 
-impl Drop for OfiLink {
+impl Drop for NetLink {
     fn drop(&mut self) {
         // A forked child has nothing to say. What cannot be sent any more is lost with a peer that is lost.
         if self.generation == fork::generation() {

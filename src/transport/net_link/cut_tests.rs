@@ -1,11 +1,12 @@
 //! Two ranks whose rails are cut while writes and messages are under way.
 
-use super::testing::{is_there, rails};
-use super::{OfiLink, Prepared};
+use super::testing::{carriers, rails};
+use super::{NetLink, Prepared};
 use crate::kernels;
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::memory::view::Payload;
+use crate::sys::endpoint::Carrier;
 use crate::transport::in_process::controls;
 use crate::transport::link::{Body, Frame, Incoming, Link};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const ROUNDS: u64 = 3;
 /// A rank, and what has come to it.
 struct Side {
     rank: u32,
-    link: OfiLink,
+    link: NetLink,
     control: Arc<Control>,
     mirror: Arc<Lines>,
     posted: u64,
@@ -85,10 +86,11 @@ impl Side {
     }
 }
 
-fn sides(with_trailers: bool, number: u8) -> [Side; 2] {
+fn sides(carrier: &Carrier, with_trailers: bool, number: u8) -> [Side; 2] {
     let controls = controls(&[0, 1]);
     let prepare = |rank: u32| {
-        let mut prepared = OfiLink::prepare(&controls[rank as usize], rank, 2, &rails(number), None).unwrap();
+        let mut prepared =
+            NetLink::prepare(&controls[rank as usize], rank, 2, &rails(number), carrier).unwrap();
         prepared.own.with_trailers &= with_trailers;
         prepared
     };
@@ -119,7 +121,8 @@ fn poll_until(sides: &mut [Side; 2], what: &str, done: impl Fn(&[Side; 2]) -> bo
 
 /// Rails that are cut.
 #[derive(Debug)]
-struct Cut {
+struct Cut<'a> {
+    carrier: &'a Carrier,
     with_trailers: bool,
     /// The number of rails.
     rails: u8,
@@ -129,9 +132,9 @@ struct Cut {
     finds: [bool; 2],
 }
 
-impl Cut {
+impl Cut<'_> {
     fn sides(&self) -> [Side; 2] {
-        sides(self.with_trailers, self.rails)
+        sides(self.carrier, self.with_trailers, self.rails)
     }
 
     /// Posts a round, and cuts the rails in the second.
@@ -185,14 +188,14 @@ impl Cut {
 
 #[test]
 fn what_was_under_way_on_a_rail_that_is_cut_comes_once_by_the_other() {
-    if !is_there() {
-        return;
-    }
-    for with_trailers in [true, false] {
-        for rail in [0, 1] {
-            for at in 0..POSTS {
-                let cut = [(rail, at), (rail, at + at % 3)];
-                Cut { with_trailers, rails: 2, cut, finds: [at % 2 == 0, at % 2 == 1] }.goes_on();
+    for carrier in carriers() {
+        for with_trailers in [true, false] {
+            for rail in [0, 1] {
+                for at in 0..POSTS {
+                    let cut = [(rail, at), (rail, at + at % 3)];
+                    Cut { carrier, with_trailers, rails: 2, cut, finds: [at % 2 == 0, at % 2 == 1] }
+                        .goes_on();
+                }
             }
         }
     }
@@ -200,14 +203,13 @@ fn what_was_under_way_on_a_rail_that_is_cut_comes_once_by_the_other() {
 
 #[test]
 fn two_ranks_that_close_different_rails_at_once_go_on_by_the_third() {
-    if !is_there() {
-        return;
-    }
-    for with_trailers in [true, false] {
-        for rails in [[0, 1], [1, 0], [2, 0], [1, 2]] {
-            for at in 0..POSTS {
-                let cut = [(rails[0], at), (rails[1], at + at % 3)];
-                Cut { with_trailers, rails: 3, cut, finds: [true; 2] }.goes_on();
+    for carrier in carriers() {
+        for with_trailers in [true, false] {
+            for rails in [[0, 1], [1, 0], [2, 0], [1, 2]] {
+                for at in 0..POSTS {
+                    let cut = [(rails[0], at), (rails[1], at + at % 3)];
+                    Cut { carrier, with_trailers, rails: 3, cut, finds: [true; 2] }.goes_on();
+                }
             }
         }
     }
@@ -215,63 +217,68 @@ fn two_ranks_that_close_different_rails_at_once_go_on_by_the_third() {
 
 #[test]
 fn two_ranks_that_close_the_only_two_rails_at_once_are_told() {
-    if !is_there() {
-        return;
-    }
-    for at in 0..POSTS {
-        let cut =
-            Cut { with_trailers: true, rails: 2, cut: [(0, at), (1, POSTS - 1 - at)], finds: [true; 2] };
-        let mut sides = cut.sides();
-        cut.post(&mut sides, 0);
-        for side in &sides {
-            side.link.state.lock().others.settle_ns = 1_000_000;
-        }
-        cut.post(&mut sides, 1);
-        for (side, left) in sides
-            .iter()
-            .zip(["lo2 (127.0.0.2 here, 127.0.0.2 there)", "lo (127.0.0.1 here, 127.0.0.1 there)"])
-        {
-            let start = std::time::Instant::now();
-            let told = loop {
-                if let Err(told) = side.link.poll(&mut |_| ()) {
-                    break told.message.clone();
-                }
-                assert!(start.elapsed().as_secs() < 60, "{cut:?}: nothing is told");
+    for carrier in carriers() {
+        for at in 0..POSTS {
+            let cut = Cut {
+                carrier,
+                with_trailers: true,
+                rails: 2,
+                cut: [(0, at), (1, POSTS - 1 - at)],
+                finds: [true; 2],
             };
-            let named = format!("rank {} on ", 1 - side.rank);
-            assert!(
-                told.contains(&named) && told.contains(&format!("those that are left ({left})")),
-                "{told}"
-            );
+            let mut sides = cut.sides();
+            cut.post(&mut sides, 0);
+            for side in &sides {
+                side.link.state.lock().others.settle_ns = 1_000_000;
+            }
+            cut.post(&mut sides, 1);
+            for (side, left) in sides
+                .iter()
+                .zip(["lo2 (127.0.0.2 here, 127.0.0.2 there)", "lo (127.0.0.1 here, 127.0.0.1 there)"])
+            {
+                let start = std::time::Instant::now();
+                let told = loop {
+                    if let Err(told) = side.link.poll(&mut |_| ()) {
+                        break told.message.clone();
+                    }
+                    assert!(start.elapsed().as_secs() < 60, "{cut:?}: nothing is told");
+                };
+                let named = format!("rank {} on ", 1 - side.rank);
+                assert!(
+                    told.contains(&named) && told.contains(&format!("those that are left ({left})")),
+                    "{told}"
+                );
+            }
         }
     }
 }
 
 #[test]
 fn what_goes_to_a_place_after_a_write_does_not_come_before_it_by_another_rail() {
-    if !is_there() {
-        return;
-    }
-    let place = WRITTEN;
-    for (with_trailers, bytes) in [(true, SENT * 8), (true, WRITTEN), (false, SENT * 8)] {
-        let mut sides = sides(with_trailers, 2);
-        sides.iter().for_each(|side| side.link.state.lock().others.next_look_ns = u64::MAX);
-        // The first goes by rail 0, the second by rail 1, which its receiver does not look at.
-        sides[1].link.state.lock().unpolled = 1 << 1;
-        for (at, bytes, word) in [(0, WRITTEN, 1), (place, WRITTEN, 2), (place, bytes, 3)] {
-            let (side, mut words) = (&mut sides[0], vec![word; bytes / 8]);
-            let source = side.control.staging(0, at, bytes);
-            kernels::copy(source, Payload::from(&mut words[..]), false);
-            let body = Body::Data { at, bytes: source, counter: word };
-            side.link.post(1, Frame { from: 0, number: side.posted, body }).unwrap();
-            side.posted += 1;
+    for carrier in carriers() {
+        let place = WRITTEN;
+        for (with_trailers, bytes) in [(true, SENT * 8), (true, WRITTEN), (false, SENT * 8)] {
+            let mut sides = sides(carrier, with_trailers, 2);
+            sides.iter().for_each(|side| side.link.state.lock().others.next_look_ns = u64::MAX);
+            // The first goes by rail 0, the second by rail 1, which its receiver does not look at.
+            sides[1].link.state.lock().unpolled = 1 << 1;
+            for (at, bytes, word) in [(0, WRITTEN, 1), (place, WRITTEN, 2), (place, bytes, 3)] {
+                let (side, mut words) = (&mut sides[0], vec![word; bytes / 8]);
+                let source = side.control.staging(0, at, bytes);
+                kernels::copy(source, Payload::from(&mut words[..]), false);
+                let body = Body::Data { at, bytes: source, counter: word };
+                side.link.post(1, Frame { from: 0, number: side.posted, body }).unwrap();
+                side.posted += 1;
+            }
+            (0..100).for_each(|_| sides.iter_mut().for_each(Side::poll));
+            sides[1].link.state.lock().unpolled = 0;
+            poll_until(&mut sides, "what was posted", |sides| sides[1].come.len() == 3);
+            let mut words = vec![0u64; bytes / 8];
+            kernels::copy(Payload::from(&mut words[..]), sides[1].mirror.staging(0, place, bytes), false);
+            assert!(words.iter().all(|&word| word == 3), "{with_trailers} {bytes}: the write came later");
+            std::thread::scope(|scope| {
+                sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side))))
+            });
         }
-        (0..100).for_each(|_| sides.iter_mut().for_each(Side::poll));
-        sides[1].link.state.lock().unpolled = 0;
-        poll_until(&mut sides, "what was posted", |sides| sides[1].come.len() == 3);
-        let mut words = vec![0u64; bytes / 8];
-        kernels::copy(Payload::from(&mut words[..]), sides[1].mirror.staging(0, place, bytes), false);
-        assert!(words.iter().all(|&word| word == 3), "{with_trailers} {bytes}: the write came later");
-        std::thread::scope(|scope| sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side)))));
     }
 }

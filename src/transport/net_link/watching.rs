@@ -1,7 +1,7 @@
 //! Several rails of a link: peers are greeted by each before anything else is sent, and asked by each when one is silent.
 
 use super::peer_rails::Finding;
-use super::rails::{Rails, text};
+use super::rails::{Rails, obstacle, text};
 use super::wire::{self, AHEAD, HEADER, Item};
 use super::{FarPeer, Others};
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ impl Others {
             }
         }
         let Some((rail, failure)) = peer.rails.first_closed() else { return Ok(true) };
-        let failure = failure.map_or(String::new(), |why| format!(" ({why})"));
+        let failure = failure.map_or(obstacle(&rails[rail], peer.id), |why| format!(" ({why})"));
         let by = self.by_rail(to, rail);
         self.is_waiting = true;
         if let Some(peer) = self.peer(to) {

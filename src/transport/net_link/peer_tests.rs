@@ -1,8 +1,8 @@
 //! Writes and their numbers, as one rank sees a peer.
 
 use super::*;
-use crate::sys::ofi::RemoteMemory;
-use crate::transport::ofi_link::address::RailAddress;
+use crate::sys::endpoint::RemoteMemory;
+use crate::transport::net_link::address::RailAddress;
 use std::net::{IpAddr, Ipv4Addr};
 
 fn peer() -> FarPeer {

@@ -2,7 +2,7 @@
 
 use super::peer::{FarPeer, Outgoing, WriteRange, immediate};
 use super::polling::patience_of;
-use super::rails::Rails;
+use super::rails::{self, Rails};
 use super::trailer::{TRAILER, TRAILERS, trailer};
 use super::wire::{self, AHEAD, HEADER, Item, LARGEST_FRAME, MessageHeader};
 use super::{FULL, GRACE_NS, Others, SMALL, SMALL_PIECE};
@@ -11,7 +11,7 @@ use crate::memory::control::ALIVE;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
-use crate::sys::ofi::{MemoryId, SourceRange};
+use crate::sys::endpoint::{MemoryId, SourceRange};
 use crate::transport::link::{Body, Frame};
 use crate::types::Rank;
 
@@ -326,7 +326,9 @@ impl Others {
                 let patience_ns = self.patience_ns;
                 if let Some(peer) = self.peer(rank) {
                     peer.queue.push_front(outgoing);
-                    self.is_lost |= peer.gives_up(patience_ns, || "to it".into());
+                    let (id, rail) = (peer.id, peer.rails.first());
+                    let to_it = || format!("to it{}", rails::obstacle(&rails[rail], id));
+                    self.is_lost |= peer.gives_up(patience_ns, to_it);
                 }
                 self.is_waiting = true;
                 break;

@@ -12,7 +12,7 @@ pub use super::header::{HEADER, MessageHeader};
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::memory::word::{AtomicOp, Change};
-use crate::sys::ofi::RemoteMemory;
+use crate::sys::endpoint::RemoteMemory;
 use crate::transport::arrival;
 use crate::transport::link::{
     self, Body, Ending, FarAccess, LifeLine, News, RestOfMessage, TakenLine, WantedMessage,

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::memory::control::Layout;
+use crate::sys::endpoint::RemoteMemory;
 use crate::sys::network::Interface;
-use crate::sys::ofi::RemoteMemory;
 use crate::types::Rank;
 use std::net::IpAddr;
 

@@ -1,0 +1,217 @@
+//! What goes, and what comes.
+
+use super::inbox::Over;
+use super::outgoing::Outgoing;
+use super::peer::Way;
+use super::wire::{self, WriteHead};
+use super::{FEW, TcpEndpoint};
+use crate::sys::clock;
+use crate::sys::endpoint::{Place, Report};
+use std::io;
+
+/// Polls between two looks at the connections that are not open.
+const OFTEN: u32 = 1 << 4;
+/// Words up to which a message is sent from a copy behind its head. Longer ones are sent from where they lie.
+const COPIED: usize = 256;
+
+impl TcpEndpoint {
+    /// Sends a message. False: not now.
+    pub(super) fn send_message(&mut self, to: usize, message: &[u64]) -> bool {
+        let peer = &mut self.peers[to];
+        if !peer.has_room() {
+            self.want(to);
+            return false;
+        }
+        let Way::Open(stream, _) = &peer.way else { return false };
+        let all = (wire::MESSAGE_HEAD + message.len()) * 8;
+        if peer.queue.is_empty() && message.len() <= COPIED {
+            self.words.clear();
+            self.words.push(wire::message(message.len()));
+            self.words.extend_from_slice(message);
+            match stream.send(&self.words) {
+                Ok(Some(taken)) if taken == all => peer.sent += 1,
+                Ok(taken) => self.enqueue(to, Outgoing::message(message, taken.unwrap_or(0))),
+                // The next poll finds that the connection is over, and what is queued goes by another.
+                Err(_) => self.enqueue(to, Outgoing::message(message, 0)),
+            }
+            return true;
+        }
+        self.send_or_wait(to, Outgoing::message(message, 0));
+        true
+    }
+
+    /// Sends a write. False: not now.
+    pub(super) fn send_write(
+        &mut self,
+        to: usize,
+        (base, bytes): (usize, usize),
+        trailer: &[u64],
+        places: [Place; 2],
+        data: u32,
+        is_lent: bool,
+    ) -> bool {
+        assert!(trailer.len() <= self.most, "a trailer larger than its buffer");
+        if !self.peers[to].has_room() {
+            self.want(to);
+            return false;
+        }
+        let head = WriteHead { trailer_words: trailer.len(), data, bytes, places };
+        self.send_or_wait(to, Outgoing::write(head, base, trailer, is_lent));
+        true
+    }
+
+    /// Sends an item, or what the kernel takes of it; the others wait.
+    fn send_or_wait(&mut self, to: usize, mut item: Outgoing) {
+        let peer = &mut self.peers[to];
+        if let Way::Open(stream, _) = &peer.way
+            && peer.queue.is_empty()
+            && matches!(item.send_on(stream), Ok(true))
+        {
+            peer.sent += 1;
+            return;
+        }
+        self.enqueue(to, item);
+    }
+
+    fn enqueue(&mut self, to: usize, item: Outgoing) {
+        self.queued += 1;
+        let peer = &mut self.peers[to];
+        peer.queue.push_back(item);
+        if peer.queue.len() == 1 {
+            self.watch_for_room(to, true);
+        }
+    }
+
+    /// Has the descriptor become readable when there is room for what waits.
+    fn watch_for_room(&self, to: usize, waits: bool) {
+        if let (Some(watched), Way::Open(stream, _)) = (&self.watched, &self.peers[to].way) {
+            let _ = watched.watch(stream.descriptor(), Some(to as u32), waits);
+        }
+    }
+
+    /// Sends and takes in what can be.
+    pub(super) fn move_on(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
+        self.polls = self.polls.wrapping_add(1);
+        let is_due = || self.is_restless || clock::coarse_ns() >= self.next_look_ns;
+        if self.is_slept_on || self.polls.is_multiple_of(OFTEN) && is_due() {
+            self.look_after_connections(sink);
+        }
+        if self.open.len() <= FEW {
+            self.move_few(sink);
+        } else {
+            self.move_ready(sink);
+        }
+    }
+
+    /// Looks at each connection.
+    fn move_few(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
+        let mut at = 0;
+        // BOUND: the connections: one that ends is not in the list any more.
+        while let Some(&peer) = self.open.get(at) {
+            if self.move_one(peer as usize, sink) {
+                at += 1;
+            }
+        }
+    }
+
+    /// Looks at the connections that have something.
+    fn move_ready(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
+        self.begin_to_watch();
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let found = self.watched.as_ref().map(|watched| watched.ready(&mut ready));
+        match found {
+            Some(Ok(others)) => {
+                if others {
+                    self.look_after_connections(sink);
+                }
+                for &peer in &ready {
+                    self.move_one(peer as usize, sink);
+                }
+            }
+            // The process cannot open more files, or something is wrong with this one.
+            Some(Err(_)) | None => {
+                self.watched = None;
+                self.move_few(sink);
+            }
+        }
+        self.ready = ready;
+    }
+
+    /// Sends and takes in what can be by one connection. False: it is over.
+    fn move_one(&mut self, at: usize, sink: &mut dyn FnMut(Report<'_>)) -> bool {
+        let peer = &mut self.peers[at];
+        if !peer.queue.is_empty() {
+            let mut gone = 0;
+            let sent = peer.send_on(&mut gone);
+            self.queued -= gone;
+            match sent {
+                Ok(true) => self.watch_for_room(at, false),
+                Ok(false) => {}
+                Err(error) => {
+                    // What has come before is taken in first.
+                    self.receive(at, sink);
+                    self.over(at, Over::from(error), sink);
+                    return false;
+                }
+            }
+        }
+        self.receive(at, sink)
+    }
+
+    #[inline]
+    fn receive(&mut self, at: usize, sink: &mut dyn FnMut(Report<'_>)) -> bool {
+        let Way::Open(stream, inbox) = &mut self.peers[at].way else { return false };
+        match inbox.look(stream, &self.memories, sink) {
+            Ok(()) => true,
+            Err(over) => {
+                self.over(at, over, sink);
+                false
+            }
+        }
+    }
+
+    /// A connection is over. If one is made anew, it shows what was lost with it.
+    #[cold]
+    fn over(&mut self, at: usize, over: Over, sink: &mut dyn FnMut(Report<'_>)) {
+        let peer = &mut self.peers[at];
+        let Way::Open(_, inbox) = &peer.way else { return };
+        peer.taken = inbox.taken;
+        match over {
+            Over::Nonsense => {
+                let why = "what comes by it makes no sense: the peer is faulty".into();
+                self.lose(at, why, sink);
+            }
+            // The second endpoint of a rank ends where its messages fail: what was under way to it is lost.
+            Over::Ended(why) if peer.is_second => {
+                let why = ended(why.as_ref());
+                let lost = peer.queue.len();
+                self.leave(at, Way::None);
+                let peer = &mut self.peers[at];
+                peer.was_open = false;
+                (0..lost).for_each(|_| sink(Report::Lost(peer.id, why.clone())));
+            }
+            Over::Ended(why) => {
+                peer.failure = Some(ended(why.as_ref()));
+                peer.is_wanted = true;
+                let way = std::mem::replace(&mut peer.way, Way::None);
+                self.close(at, way);
+                self.look_after_connections(sink);
+            }
+        }
+    }
+
+    /// A peer cannot be reached any more, or something was lost on the way to it or from it.
+    pub(super) fn lose(&mut self, at: usize, why: String, sink: &mut dyn FnMut(Report<'_>)) {
+        let lost = self.peers[at].queue.len().max(1);
+        self.leave(at, Way::Lost);
+        let peer = &mut self.peers[at];
+        peer.is_wanted = false;
+        (0..lost).for_each(|_| sink(Report::Lost(peer.id, why.clone())));
+    }
+}
+
+/// Why a connection is over.
+pub(super) fn ended(why: Option<&io::Error>) -> String {
+    why.map_or("its other end was closed".into(), |why| why.to_string())
+}
