@@ -70,7 +70,7 @@ libdir=\${prefix}/$libdir
 includedir=\${prefix}/include
 
 Name: penny
-Description: Collective communication between processes, over shared memory and libfabric
+Description: Collective communication between processes, over shared memory, TCP and libfabric
 Version: $version
 Cflags: -I\${includedir}
 Libs: -L\${libdir} -lpenny

@@ -191,7 +191,7 @@ static inline const char *pennyMPIGetLastError(void) {
 
 // Makes a communicator of the ranks of mpiComm, in their order: rank i there is rank i here. All ranks of mpiComm call it, in one
 // order with their collective calls on mpiComm. Each call makes another communicator, also of the same ranks. They may be on several
-// hosts, on which libfabric is installed then (docs/hosts.md); no variable need be set.
+// hosts (docs/hosts.md); no variable need be set.
 //
 // comm: written on success, and with pennyInProgress; the caller owns it until pennyCommDestroy or pennyCommAbort, which may also
 // be called after MPI_Finalize.

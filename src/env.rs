@@ -127,12 +127,12 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_NET",
         kind: "word",
-        about: "libfabric's provider between hosts, such as `tcp` or `verbs`; `off`: ranks run on one host; unset: tcp",
+        about: "what carries the bytes between hosts: `tcp`, or a provider of libfabric, such as `verbs` or `libfabric:tcp`; `off`: ranks run on one host; unset: tcp",
     },
     Variable {
         name: "PENNY_LIBFABRIC",
         kind: "file",
-        about: "libfabric to load when ranks are on several hosts, such as that of an MPI library; unset: libfabric.so.1",
+        about: "libfabric to load where `PENNY_NET` names one of its providers, such as that of an MPI library; unset: libfabric.so.1",
     },
     Variable {
         name: "PENNY_NET_IFACES",
@@ -143,6 +143,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "PENNY_PORTS",
         kind: "ports",
         about: "ports at which ranks of several hosts may meet, e.g. `40000-40015`; unset: the 16 after MASTER_PORT, any for a unique id",
+    },
+    Variable {
+        name: "PENNY_LINK_PORTS",
+        kind: "ports",
+        about: "TCP ports at which ranks of other hosts may reach a rank, e.g. `41000-41999`; unset: any",
     },
     Variable {
         name: "PENNY_HOST_TIMEOUT",

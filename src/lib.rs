@@ -1,4 +1,4 @@
-//! Penny: collective communication between processes, over shared memory within a host and libfabric between hosts.
+//! Penny: collective communication between processes, over shared memory within a host and TCP or libfabric between hosts.
 //!
 //! The crate provides all-reduce, broadcast, all-to-all and similar collectives, send and receive, groups, streams,
 //! one-sided access and mailboxes between *ranks*: processes started by a launcher, or threads of one process. Every wait

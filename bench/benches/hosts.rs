@@ -1,4 +1,4 @@
-//! An all-reduce of two ranks over a link of libfabric, against the bare engine: an exchange of messages, and one of writes.
+//! An all-reduce of two ranks over a link between hosts, against the bare engine: an exchange of messages, and one of writes.
 //!
 //! The ranks are two processes. `PENNY_BENCH_ADDRESSES` has their local addresses, by default twice 127.0.0.1; `PENNY_BENCH_PREFIX` has words
 //! to put before the second one's command, such as `ip netns exec b`. The three are measured in turns; the lower quartiles of the rounds are
@@ -17,8 +17,10 @@ use penny::internals::memory::heap;
 use penny::internals::memory::segment::Segment;
 use penny::internals::memory::view::Payload;
 use penny::internals::sync::wait::Backoff;
+use penny::internals::sys::endpoint::{
+    Carrier, Endpoint, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use,
+};
 use penny::internals::sys::network::Interface;
-use penny::internals::sys::ofi::{Endpoint, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use};
 use penny::internals::transport::arrival::Fingerprint;
 use penny::internals::transport::net_link::NetLink;
 use penny::internals::transport::{Scope, Transport};
@@ -27,6 +29,11 @@ use penny::internals::types::{Collective, DataType, RedOp};
 const SIZES: [usize; 3] = [8, 4 << 10, 64 << 10];
 const ROUNDS: usize = 15;
 const NANOSECONDS: u64 = 60_000_000_000;
+
+/// What carries the bytes: TCP, or the provider of libfabric that `PENNY_BENCH_PROVIDER` names.
+fn carrier() -> Carrier {
+    std::env::var("PENNY_BENCH_PROVIDER").map_or(Carrier::Tcp(None), Carrier::Libfabric)
+}
 
 /// What the two ranks tell each other, in files.
 struct Meeting {
@@ -54,7 +61,7 @@ impl Meeting {
 
 /// The bare engine.
 struct Engine {
-    endpoint: Endpoint,
+    endpoint: Box<dyn Endpoint>,
     peer: PeerId,
     source: MemoryId,
     theirs: RemoteMemory,
@@ -65,13 +72,13 @@ struct Engine {
 
 impl Engine {
     fn new(meeting: &Meeting, address: IpAddr) -> Engine {
-        let mut endpoint = Endpoint::open(None, address, 1024).expect("an endpoint");
-        let memory = |endpoint: &mut Endpoint, used| {
+        let mut endpoint = carrier().open(address, 1024).expect("an endpoint");
+        let memory = |endpoint: &mut dyn Endpoint, used| {
             let segment = Segment::private(1 << 20).expect("memory");
             endpoint.register(Box::new(segment), 0, 1 << 20, used).expect("registered memory")
         };
-        let source = memory(&mut endpoint, Use::Send);
-        let target = memory(&mut endpoint, Use::Written);
+        let source = memory(&mut *endpoint, Use::Send);
+        let target = memory(&mut *endpoint, Use::Written);
         let RemoteMemory { address, key } = endpoint.remote(target);
         let words = meeting.swap("memory", &[address.to_ne_bytes(), key.to_ne_bytes()].concat());
         let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().expect("eight bytes"));
@@ -137,7 +144,7 @@ impl Rank {
         let rank = meeting.rank as u32;
         let near = Arc::new(Control::create(Layout::new(2, 1 << 20)).expect("a segment"));
         let rail = Interface { name: address.to_string(), address, is_loopback: address.is_loopback() };
-        let prepared = NetLink::prepare(&near, rank, 2, &[rail], None).expect("a link");
+        let prepared = NetLink::prepare(&near, rank, 2, &[rail], &carrier()).expect("a link");
         let mut blobs = [None, None];
         blobs[1 - meeting.rank] = Some(meeting.swap("blob", &prepared.blob()));
         let far = prepared.connect(&blobs).expect("a connection");

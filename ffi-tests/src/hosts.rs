@@ -3,9 +3,21 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+/// The variables by which ranks choose what carries their bytes.
+pub type Carrier = Vec<(&'static str, String)>;
+
+/// TCP, and libfabric if there is one. If there is none, a line says that it is left out.
+pub fn carriers() -> Vec<Carrier> {
+    let libfabric = libfabric().map(|file| {
+        let file = file.to_str().expect("text").to_owned();
+        vec![("PENNY_NET", "libfabric:tcp".to_owned()), ("PENNY_LIBFABRIC", file)]
+    });
+    [Vec::new()].into_iter().chain(libfabric).collect()
+}
+
 /// The file of a libfabric, if there is one: the one that the environment names, one of the system, or one that an MPI library has
-/// brought along for the tests of the launchers (`.ci/launchers`). If there is none, a line says that the test is left out.
-pub fn libfabric() -> Option<PathBuf> {
+/// brought along for the tests of the launchers (`.ci/launchers`).
+fn libfabric() -> Option<PathBuf> {
     let named = std::env::var_os("PENNY_LIBFABRIC").map(PathBuf::from);
     let system = [
         "/usr/lib/x86_64-linux-gnu",
@@ -23,20 +35,16 @@ pub fn libfabric() -> Option<PathBuf> {
         .chain(folders.map(|folder| folder.join("libfabric.so.1")))
         .find(|file| file.exists());
     if found.is_none() {
-        println!("SKIPPED: there is no libfabric, over which ranks of several hosts communicate");
+        println!("LEFT OUT: there is no libfabric, over which ranks of several hosts can communicate, too");
     }
     found
 }
 
 /// The variables of a rank on a host of this name. `port`: as for all ranks of the job.
-pub fn variables(host: &str, port: u16, libfabric: &std::path::Path) -> Vec<(String, String)> {
-    let pairs = [
-        ("PENNY_HOST_ID", host),
-        ("MASTER_ADDR", "127.0.0.1"),
-        ("MASTER_PORT", &port.to_string()),
-        ("PENNY_LIBFABRIC", libfabric.to_str().expect("text")),
-    ];
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+pub fn variables(host: &str, port: u16, carrier: &Carrier) -> Vec<(String, String)> {
+    let pairs = [("PENNY_HOST_ID", host), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &port.to_string())];
+    let pairs = pairs.map(|(name, value)| (name, value.to_owned()));
+    pairs.iter().chain(carrier).map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 /// A port for a job, whose next ones no other job of this process uses.

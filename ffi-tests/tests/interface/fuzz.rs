@@ -44,12 +44,14 @@ fn a_call_that_ends_before_what_was_handled_is_told() {
 /// `FUZZ_HOSTS_SECONDS` is how long, 10 s unless set.
 #[test]
 fn random_programs_over_two_and_three_hosts_do_what_the_oracle_says() {
-    let Some(libfabric) = hosts::libfabric() else { return };
     let seconds = std::env::var("FUZZ_HOSTS_SECONDS").unwrap_or_else(|_| "10".to_owned());
-    for hosts in ["2", "3"] {
+    let [tcp, others @ ..] = &hosts::carriers()[..] else { panic!("TCP is everywhere") };
+    for (hosts, carrier) in
+        [("2", tcp), ("3", tcp)].into_iter().chain(others.iter().map(|other| ("2", other)))
+    {
         let arguments = ["--seconds", &seconds, "--hosts", hosts, "--ranks", "2,3,4"];
         let mut fuzzer = Command::new(env!("CARGO_BIN_EXE_fuzz"));
-        let (good, said) = run(fuzzer.env("PENNY_LIBFABRIC", &libfabric).args(arguments));
+        let (good, said) = run(fuzzer.envs(carrier.iter().cloned()).args(arguments));
         println!("{said}");
         assert!(good, "{said}");
     }

@@ -1,5 +1,6 @@
 //! C programs of ffi-tests/c whose ranks run on several hosts: this machine under several names.
 
+use penny_ffi_tests::hosts::Carrier;
 use penny_ffi_tests::{compiler, hosts, ranks, root};
 use std::path::PathBuf;
 
@@ -12,9 +13,11 @@ fn holds(name: &str, on: &[&[&str]]) {
 /// The same with further variables.
 #[track_caller]
 fn holds_with(name: &str, on: &[&[&str]], more: &[(&str, &str)]) {
-    let Some(program) = Program::new(name) else { return };
-    for on in on {
-        let said = program.run(on, more);
+    let program = Program::new(name);
+    let [tcp, others @ ..] = &hosts::carriers()[..] else { panic!("TCP is everywhere") };
+    let by_tcp = on.iter().map(|on| (on, tcp));
+    for (on, carrier) in by_tcp.chain(others.iter().map(|carrier| (&on[0], carrier))) {
+        let said = program.run_by(carrier, on, more);
         let cases = said[0].lines().count();
         assert!(
             cases > 0 && said.iter().all(|text| text == &said[0]),
@@ -25,28 +28,30 @@ fn holds_with(name: &str, on: &[&[&str]], more: &[(&str, &str)]) {
 
 /// A compiled program of ffi-tests/c.
 struct Program {
-    libfabric: PathBuf,
     folder: tempfile::TempDir,
     file: PathBuf,
 }
 
 impl Program {
-    /// Compiles it. `None`: there is no libfabric.
-    fn new(name: &str) -> Option<Program> {
-        let libfabric = hosts::libfabric()?;
+    /// Compiles it.
+    fn new(name: &str) -> Program {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(name);
         compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &file);
-        Some(Program { libfabric, folder, file })
+        Program { folder, file }
     }
 
     /// Runs it with ranks on these hosts and further variables. Returns what each rank printed.
     #[track_caller]
     fn run(&self, on: &[&str], more: &[(&str, &str)]) -> Vec<String> {
+        self.run_by(&Carrier::new(), on, more)
+    }
+
+    #[track_caller]
+    fn run_by(&self, carrier: &Carrier, on: &[&str], more: &[(&str, &str)]) -> Vec<String> {
         let port = hosts::port();
         let more = || more.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        let of =
-            |host: &&str| hosts::variables(host, port, &self.libfabric).into_iter().chain(more()).collect();
+        let of = |host: &&str| hosts::variables(host, port, carrier).into_iter().chain(more()).collect();
         let env: Vec<_> = on.iter().map(of).collect();
         ranks::run_each(&self.file, self.folder.path(), &env)
     }
@@ -143,7 +148,7 @@ fn the_clock_of_several_hosts_goes_on_when_the_first_rank_of_a_host_leaves() {
 
 #[test]
 fn stores_to_memory_of_other_hosts_take_the_time_that_they_take_on_one() {
-    let Some(program) = Program::new("machine_stores") else { return };
+    let program = Program::new("machine_stores");
     let on: &[&[&str]] = &[&["a", "b"], &["a", "b", "b", "a"], &["a", "b", "c", "b"], &["a", "b", "c"]];
     for fabric in ["dgx-h100:nodes=2", "t3000"] {
         program.has_the_times_of_one_host(on, &[("TEST_FABRIC", fabric), ("PENNY_FABRIC_GRACE", "0")]);

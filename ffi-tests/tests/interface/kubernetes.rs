@@ -1,6 +1,6 @@
 //! The pods of docs/hosts.md, which are two network namespaces here: the manifest's own command and variables. Needs root and `ip`.
 
-use penny_ffi_tests::{compiler, hosts, root};
+use penny_ffi_tests::{compiler, root};
 use std::process::{Command, Stdio};
 
 /// What the manifest says: the shell's command line, and the variables with values of their own.
@@ -63,7 +63,6 @@ impl Drop for Pods {
 
 #[test]
 fn the_pods_of_the_manifest_meet() {
-    let Some(libfabric) = hosts::libfabric() else { return };
     let Some(pods) = Pods::new() else { return println!("SKIPPED: only root makes network namespaces") };
     let (command, variables) = manifest();
     assert!(command.ends_with("exec ./train") && variables.len() == 5, "{command} {variables:?}");
@@ -75,7 +74,6 @@ fn the_pods_of_the_manifest_meet() {
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .env("HOSTNAME", format!("rank-{number}"))
             .env("PENNY_SECRET", "0123456789abcdef0123456789abcdef")
-            .env("PENNY_LIBFABRIC", &libfabric)
             .env("PENNY_TIMEOUT", "60")
             .current_dir(dir.path())
             .stdout(Stdio::piped())

@@ -1,7 +1,7 @@
 //! Ranks on two hosts whose network is cut: namespaces with a cable or two between, of which one is pulled. Needs root and `ip`.
 
 use crate::ranks::{Failure, Rank, Said, Setting, acts, now_ns, start_one, times, turn};
-use std::path::Path;
+use penny_ffi_tests::hosts::{self, Carrier};
 use std::process::Command;
 
 const REMOTE: i32 = 6;
@@ -70,17 +70,16 @@ fn verdict(rank: &mut Rank) -> Option<Failure> {
 }
 
 /// Starts ranks 0 and 2 on this side of a cable, where they meet, and rank 1 on the other.
-fn start(cable: &Cable, libfabric: &Path, further: &[(&str, &str)], list: &[String]) -> Vec<Rank> {
+fn start(cable: &Cable, carrier: &Carrier, further: &[(&str, &str)], list: &[String]) -> Vec<Rank> {
     let id = penny::internals::comm::unique_id().expect("an id");
     let apart = format!("exec ip netns exec {} \"$0\" \"$@\"", cable.name);
-    let (port, job) = (penny_ffi_tests::hosts::port().to_string(), format!("{:032x}", now_ns()));
+    let (port, job) = (hosts::port().to_string(), format!("{:032x}", now_ns()));
     let master = format!("{}.1", network(cable.number));
     (0..3)
         .map(|rank| {
             let number = rank.to_string();
             let mut env = vec![
-                ("PENNY_LIBFABRIC", libfabric.to_str().expect("text")),
-                ("PENNY_JOB_ID", &job),
+                ("PENNY_JOB_ID", &*job),
                 ("PENNY_RANK", &number),
                 ("PENNY_WORLD_SIZE", "3"),
                 ("PENNY_LOCAL_SIZE", if rank == 1 { "1" } else { "2" }),
@@ -88,6 +87,7 @@ fn start(cable: &Cable, libfabric: &Path, further: &[(&str, &str)], list: &[Stri
                 ("MASTER_PORT", &port),
             ];
             env.extend(further);
+            env.extend(carrier.iter().map(|(name, value)| (*name, &**value)));
             let shell = if rank == 1 { &apart } else { "true" };
             start_one(rank, 3, &id, &Setting { env: &env, shell }, list)
         })
@@ -96,8 +96,8 @@ fn start(cable: &Cable, libfabric: &Path, further: &[(&str, &str)], list: &[Stri
 
 #[test]
 fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
-    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
     let _turn = turn();
+    let carriers = hosts::carriers();
     let mut last = Vec::new();
     for trial in 0..times(2, 20) {
         let Some(cable) = Cable::new(trial) else {
@@ -105,7 +105,7 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
         };
         let what = ["all_reduce", "broadcast", "transfer", "signals", "mailbox"][trial as usize % 5];
         let list = acts(&["join-env", "call all_reduce 100", &format!("loop {what} 5000")]);
-        let mut ranks = start(&cable, &libfabric, &[], &list);
+        let mut ranks = start(&cable, &carriers[trial as usize % carriers.len()], &[], &list);
         for rank in &mut ranks {
             rank.did("join-env");
             rank.did("call all_reduce 100");
@@ -134,8 +134,8 @@ fn a_cut_network_is_told_to_the_ranks_on_both_sides() {
 
 #[test]
 fn ranks_with_two_networks_go_on_when_one_is_cut() {
-    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
     let _turn = turn();
+    let carriers = hosts::carriers();
     for trial in 0..times(2, 20) {
         let numbers = [100 + trial, 200 + trial];
         let Some(cable) = Cable::new(numbers[0]).filter(|cable| cable.lay(['c', 'd'], numbers[1])) else {
@@ -149,7 +149,7 @@ fn ranks_with_two_networks_go_on_when_one_is_cut() {
         let [kept, pulled] = numbers.map(|number| format!("{}.0/24", network(number)));
         let rails = if trial % 2 == 0 { format!("{pulled},{kept}") } else { format!("{kept},{pulled}") };
         let rails = [("PENNY_NET_IFACES", rails.as_str())];
-        let mut ranks = start(&cable, &libfabric, &rails, &list);
+        let mut ranks = start(&cable, &carriers[trial as usize % carriers.len()], &rails, &list);
         let all = |ranks: &mut [Rank], act: &str| ranks.iter_mut().for_each(|rank| rank.did(act));
         all(&mut ranks, "join-env");
         all(&mut ranks, "call all_reduce 100");

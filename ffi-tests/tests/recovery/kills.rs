@@ -335,15 +335,16 @@ fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
 
 #[test]
 fn survivors_of_a_kill_on_another_host_name_the_dead() {
-    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
     let _turn = turn();
+    let carriers = penny_ffi_tests::hosts::carriers();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(25, 200) {
         let n = 2 + chance.below(3);
         let id = penny::internals::bootstrap::create_id_for_hosts().expect("an id");
         let hosts = 2 + chance.below(n - 1) as u32;
         let shell = |rank: u32| format!("export PENNY_HOST_ID=h{}", rank % hosts);
-        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text"))];
+        let carrier = &carriers[trial as usize / 2 % carriers.len()];
+        let env = Vec::from_iter(carrier.iter().map(|(name, value)| (*name, &**value)));
         let kind = KINDS[trial as usize % KINDS.len()];
         let mut job = start_by(&id, kind, n, chance.below(1 << 30), shell, &env);
         found.hold_after_kill(&mut job, &mut chance, 8_000, true);
@@ -353,8 +354,8 @@ fn survivors_of_a_kill_on_another_host_name_the_dead() {
 
 #[test]
 fn survivors_of_a_kill_on_another_host_go_on_in_a_smaller_communicator() {
-    let Some(libfabric) = penny_ffi_tests::hosts::libfabric() else { return };
     let _turn = turn();
+    let carriers = penny_ffi_tests::hosts::carriers();
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(10, 200) {
         let n = 3 + chance.below(3);
@@ -362,7 +363,8 @@ fn survivors_of_a_kill_on_another_host_go_on_in_a_smaller_communicator() {
         let hosts = 2 + chance.below(n - 1) as u32;
         let shell = |rank: u32| format!("export PENNY_HOST_ID=h{}", rank % hosts);
         let how = ["default", "abort"][trial as usize / OF_ALL.len() % 2];
-        let env = [("PENNY_LIBFABRIC", libfabric.to_str().expect("text")), ("SURVIVE", how)];
+        let carrier = carriers[trial as usize / 2 % carriers.len()].iter();
+        let env = Vec::from_iter(carrier.map(|(name, value)| (*name, &**value)).chain([("SURVIVE", how)]));
         let kind = OF_ALL[trial as usize % OF_ALL.len()];
         let mut job = start_by(&id, kind, n, chance.below(1 << 30), shell, &env);
         found.hold_survivors(&mut job, &mut chance, how);

@@ -1,4 +1,4 @@
-"""Collective communication between processes, over shared memory within a host and libfabric between hosts.
+"""Collective communication between processes, over shared memory within a host and TCP or libfabric between hosts.
 
     import numpy, penny
 

@@ -59,15 +59,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_ranks_of_two_hosts_train_together() -> None:
+@pytest.mark.parametrize("carrier", ["tcp", "libfabric:tcp"])
+def test_ranks_of_two_hosts_train_together(carrier: str) -> None:
     engine = libfabric()
-    if engine is None:
-        pytest.skip("there is no libfabric, over which ranks of several hosts communicate")
+    if engine is None and carrier != "tcp":
+        pytest.skip("there is no libfabric, over which ranks of several hosts can communicate, too")
     common = os.environ | {
+        "PENNY_NET": carrier,
         "WORLD_SIZE": str(len(HOSTS)),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
-        "PENNY_LIBFABRIC": engine,
+        "PENNY_LIBFABRIC": engine or "",
         "PENNY_TIMEOUT": "60",
         "OMP_NUM_THREADS": "1",
     }

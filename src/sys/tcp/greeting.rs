@@ -2,8 +2,8 @@
 //!
 //! Where both connect at the same time, one connection serves: that of the lesser name, if it is made.
 
-use super::peer::{Peer, Way};
-use super::stream::Stream;
+use super::peer::{PeerState, TcpPeer};
+use super::socket::TcpSocket;
 use super::wire::{self, HELLO_WORDS, Name, WELCOME, WELCOME_WORDS};
 use super::{TcpEndpoint, network};
 use crate::sys::clock;
@@ -24,7 +24,7 @@ const ACCEPTED: usize = 32;
 
 /// A connection of another that has not said as a whole whose it is.
 pub struct Guest {
-    stream: Stream,
+    stream: TcpSocket,
     words: [u64; HELLO_WORDS],
     filled: usize,
     since: u64,
@@ -44,7 +44,7 @@ impl Guest {
 }
 
 /// Receives into words until they are full. `Ok(false)`: not all has come.
-fn fill(stream: &Stream, words: &mut [u64], filled: &mut usize) -> io::Result<bool> {
+fn fill(stream: &TcpSocket, words: &mut [u64], filled: &mut usize) -> io::Result<bool> {
     let all = size_of_val(words);
     match stream.receive(words, *filled, all - *filled)? {
         Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -57,7 +57,7 @@ fn fill(stream: &Stream, words: &mut [u64], filled: &mut usize) -> io::Result<bo
 }
 
 /// Sends a few words by a new connection, which has room for them.
-fn say(stream: &Stream, words: &[u64]) -> io::Result<()> {
+fn say(stream: &TcpSocket, words: &[u64]) -> io::Result<()> {
     match stream.send(words)? {
         Some(bytes) if bytes == size_of_val(words) => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
@@ -78,7 +78,7 @@ impl TcpEndpoint {
     /// A peer is to be reached.
     pub(super) fn want(&mut self, at: usize) {
         let peer = &mut self.peers[at];
-        if matches!(peer.way, Way::None) && !peer.is_wanted {
+        if matches!(peer.state, PeerState::None) && !peer.is_wanted {
             peer.is_wanted = true;
             self.is_restless = true;
             self.begin(at, clock::now_ns());
@@ -91,12 +91,12 @@ impl TcpEndpoint {
         if !peer.is_due(now) {
             return;
         }
-        match Stream::connecting(self.address, peer.name.at) {
+        match TcpSocket::connecting(self.address, peer.name.at) {
             Ok(stream) => {
                 if let Some(watched) = &self.watched {
                     let _ = watched.watch(stream.descriptor(), None, true);
                 }
-                peer.way = Way::Connecting(stream, now);
+                peer.state = PeerState::Connecting(stream, now);
             }
             Err(error) => drop(peer.failed(&error, now)),
         }
@@ -109,18 +109,18 @@ impl TcpEndpoint {
         self.hear_guests(sink);
         let now = clock::now_ns();
         for at in 0..self.peers.len() {
-            if matches!(self.peers[at].way, Way::None) {
+            if matches!(self.peers[at].state, PeerState::None) {
                 self.begin(at, now);
             }
             if let Err(error) = self.go_on(at, now, sink) {
-                let way = std::mem::replace(&mut self.peers[at].way, Way::None);
-                self.close(at, way);
+                let state = std::mem::replace(&mut self.peers[at].state, PeerState::None);
+                self.close(at, state);
                 if self.peers[at].failed(&error, now) {
                     self.lose(at, format!("{error}, when it was made anew"), sink);
                 }
             }
         }
-        self.is_restless = !self.guests.is_empty() || self.peers.iter().any(Peer::is_opening);
+        self.is_restless = !self.guests.is_empty() || self.peers.iter().any(TcpPeer::is_opening);
         self.next_look_ns = clock::coarse_ns() + LOOK_NS;
     }
 
@@ -131,7 +131,7 @@ impl TcpEndpoint {
         if peer.is_late(now) {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        if let Way::Connecting(stream, _) = &peer.way {
+        if let PeerState::Connecting(stream, _) = &peer.state {
             if !stream.is_connected(peer.name)? {
                 return Ok(());
             }
@@ -139,29 +139,33 @@ impl TcpEndpoint {
             if let Some(watched) = &self.watched {
                 let _ = watched.watch(stream.descriptor(), None, false);
             }
-            let Way::Connecting(stream, since) = std::mem::replace(&mut peer.way, Way::None) else {
+            let PeerState::Connecting(stream, since) = std::mem::replace(&mut peer.state, PeerState::None)
+            else {
                 return Ok(());
             };
-            peer.way = Way::Greeting { stream, answer: Box::new([0; WELCOME_WORDS]), filled: 0, since };
+            peer.state =
+                PeerState::Greeting { stream, answer: Box::new([0; WELCOME_WORDS]), filled: 0, since };
         }
-        let Way::Greeting { stream, answer, filled, .. } = &mut peer.way else { return Ok(()) };
+        let PeerState::Greeting { stream, answer, filled, .. } = &mut peer.state else { return Ok(()) };
         if !fill(stream, &mut answer[..], filled)? {
             return Ok(());
         }
         let [WELCOME, its_taken] = **answer else { return Err(io::ErrorKind::InvalidData.into()) };
-        let Way::Greeting { stream, .. } = std::mem::replace(&mut peer.way, Way::None) else { return Ok(()) };
+        let PeerState::Greeting { stream, .. } = std::mem::replace(&mut peer.state, PeerState::None) else {
+            return Ok(());
+        };
         self.open_by(at, stream, its_taken, sink);
         Ok(())
     }
 
-    /// A connection to a peer is made, which has taken in so many items of this side's.
-    fn open_by(&mut self, at: usize, stream: Stream, its_taken: u64, sink: &mut dyn FnMut(Report<'_>)) {
+    /// A connection to a peer is made, which has taken in `its_taken` items of this side's.
+    fn open_by(&mut self, at: usize, stream: TcpSocket, its_taken: u64, sink: &mut dyn FnMut(Report<'_>)) {
         let peer = &mut self.peers[at];
         if peer.is_second {
             (peer.sent, peer.taken) = (0, 0);
         } else if let Some(lost) = peer.sent.checked_sub(its_taken).filter(|&lost| lost > 0) {
             let why = peer.failure.take().unwrap_or_else(|| "it was made anew".into());
-            self.lose(at, format!("{why}; {lost} of the messages to it were on their way"), sink);
+            self.lose(at, format!("{why}; {lost} of the messages to it were on their state"), sink);
             return;
         }
         if let Some(watched) = &self.watched {
@@ -177,7 +181,7 @@ impl TcpEndpoint {
             let Some(door) = door else { continue };
             for _ in 0..ACCEPTED {
                 let Ok(Some(stream)) = network::accept(&door.listener) else { break };
-                let Ok(stream) = Stream::accepted(stream) else { continue };
+                let Ok(stream) = TcpSocket::accepted(stream) else { continue };
                 if let Some(watched) = &self.watched {
                     let _ = watched.watch(stream.descriptor(), None, false);
                 }
@@ -224,29 +228,29 @@ impl TcpEndpoint {
             None if self.peers.len() >= MOST_PEERS => return self.send_away(&guest),
             // It was told of this rank before this rank was told of it, or is only heard.
             None => {
-                self.peers.push(Peer::new(name, guest.is_second, None));
+                self.peers.push(TcpPeer::new(name, guest.is_second, None));
                 self.peers.len() - 1
             }
         };
-        let is_given_up = match &self.peers[at].way {
-            Way::Greeting { .. } => own.words() < name.words(),
-            Way::Lost => true,
-            Way::None | Way::Connecting(..) | Way::Open(..) => false,
+        let is_given_up = match &self.peers[at].state {
+            PeerState::Greeting { .. } => own.words() < name.words(),
+            PeerState::Lost => true,
+            PeerState::None | PeerState::Connecting(..) | PeerState::Open(..) => false,
         };
         if is_given_up {
             return self.send_away(&guest);
         }
         let peer = &mut self.peers[at];
-        if let Way::Open(_, inbox) = &peer.way {
-            peer.taken = inbox.taken;
+        if let PeerState::Open(_, intake) = &peer.state {
+            peer.taken = intake.taken;
         }
-        let way = std::mem::replace(&mut peer.way, Way::None);
+        let state = std::mem::replace(&mut peer.state, PeerState::None);
         if say(&guest.stream, &[WELCOME, peer.taken]).is_err() {
             self.send_away(&guest);
-            self.close(at, way);
+            self.close(at, state);
             return;
         }
-        self.close(at, way);
+        self.close(at, state);
         self.open_by(at, guest.stream, its_taken, sink);
     }
 }

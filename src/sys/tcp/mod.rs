@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     listens      a port of the local address, and one more once the second endpoint is open
-//!     connects     when something is first to be sent to a peer; whoever has to send first, and if both do, the one with the lesser name
+//!     connects     when something is first to be sent to a peer: the one that has to send first, and if both do, the one with the lesser name
 //!     greets       with the peer's token and its own name: strangers are closed
 //!     sends        at once into the socket; what this has no room for waits in a queue, one for each peer
 //!     polls        by receiving from each socket while they are few, which finds what comes sooner than to ask which have something
@@ -12,14 +12,14 @@
 //! was lost; otherwise the peer is [lost](Report::Lost).
 
 mod greeting;
-mod inbox;
+mod intake;
 mod memories;
 mod moving;
-mod outgoing;
 mod peer;
-mod stream;
+mod socket;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod unsent;
 mod waiting;
 mod wire;
 
@@ -30,7 +30,7 @@ use super::{network, process};
 use crate::error::{Error, Result};
 use greeting::Guest;
 use memories::Memories;
-use peer::{Peer, Way};
+use peer::{PeerState, TcpPeer};
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -58,7 +58,7 @@ pub struct TcpEndpoint {
     /// `None`: the endpoint is shut.
     door: Option<Door>,
     second: Option<Door>,
-    peers: Vec<Peer>,
+    peers: Vec<TcpPeer>,
     /// The places there of those that the caller knows.
     ids: Vec<u32>,
     /// Connections of others that have not said yet whose they are.
@@ -143,24 +143,26 @@ impl TcpEndpoint {
     }
 
     /// Ends the connection to a peer, and all that waits for it.
-    fn leave(&mut self, at: usize, then: Way) {
+    fn leave(&mut self, at: usize, then: PeerState) {
         let peer = &mut self.peers[at];
-        let way = std::mem::replace(&mut peer.way, then);
+        let state = std::mem::replace(&mut peer.state, then);
         self.queued -= peer.queue.len();
         peer.queue.clear();
-        self.close(at, way);
+        self.close(at, state);
     }
 
-    /// Closes what is no peer's way any more.
-    fn close(&mut self, at: usize, way: Way) {
+    /// Closes what is no peer's state any more.
+    fn close(&mut self, at: usize, state: PeerState) {
         if let (
-            Way::Connecting(stream, _) | Way::Greeting { stream, .. } | Way::Open(stream, _),
+            PeerState::Connecting(stream, _)
+            | PeerState::Greeting { stream, .. }
+            | PeerState::Open(stream, _),
             Some(watched),
-        ) = (&way, &self.watched)
+        ) = (&state, &self.watched)
         {
             watched.forget(stream.descriptor());
         }
-        if let Way::Open(..) = way {
+        if let PeerState::Open(..) = state {
             self.open.retain(|&open| open as usize != at);
         }
     }
@@ -174,13 +176,13 @@ impl TcpEndpoint {
             watched.watch(guest.descriptor(), None, false)?;
         }
         for (at, peer) in (0..).zip(&self.peers) {
-            match &peer.way {
-                Way::Connecting(stream, _) => watched.watch(stream.descriptor(), None, true)?,
-                Way::Greeting { stream, .. } => watched.watch(stream.descriptor(), None, false)?,
-                Way::Open(stream, _) => {
+            match &peer.state {
+                PeerState::Connecting(stream, _) => watched.watch(stream.descriptor(), None, true)?,
+                PeerState::Greeting { stream, .. } => watched.watch(stream.descriptor(), None, false)?,
+                PeerState::Open(stream, _) => {
                     watched.watch(stream.descriptor(), Some(at), !peer.queue.is_empty())?;
                 }
-                Way::None | Way::Lost => {}
+                PeerState::None | PeerState::Lost => {}
             }
         }
         Ok(())
@@ -227,7 +229,7 @@ impl Endpoint for TcpEndpoint {
         let at = match self.find(name, is_second) {
             Some(at) => at,
             None => {
-                self.peers.push(Peer::new(name, is_second, None));
+                self.peers.push(TcpPeer::new(name, is_second, None));
                 self.peers.len() - 1
             }
         };
@@ -286,7 +288,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn holds_lent(&self) -> bool {
-        let is_lent = |peer: &Peer| !peer.is_second && peer.queue.iter().any(|item| item.is_lent);
+        let is_lent = |peer: &TcpPeer| !peer.is_second && peer.queue.iter().any(|item| item.is_lent);
         self.queued > 0 && self.peers.iter().any(is_lent)
     }
 
@@ -324,7 +326,10 @@ impl Endpoint for TcpEndpoint {
 
     fn may_sleep(&mut self) -> bool {
         // A connection that is made anew is tried again by the clock.
-        !self.peers.iter().any(|peer| peer.was_open && peer.is_wanted && matches!(peer.way, Way::None))
+        !self
+            .peers
+            .iter()
+            .any(|peer| peer.was_open && peer.is_wanted && matches!(peer.state, PeerState::None))
     }
 
     fn open_second(&mut self) -> Result<Vec<u8>> {
@@ -342,8 +347,8 @@ impl Endpoint for TcpEndpoint {
     fn close_to_others(&mut self, key: u64) {
         self.memories.close(key);
         for peer in self.peers.iter_mut().filter(|peer| peer.is_second) {
-            if let Way::Open(_, inbox) = &mut peer.way {
-                inbox.close_to(key);
+            if let PeerState::Open(_, intake) = &mut peer.state {
+                intake.close_to(key);
             }
         }
     }
@@ -383,7 +388,7 @@ impl TcpEndpoint {
         }
         for at in 0..self.peers.len() {
             if self.peers[at].is_second == is_second {
-                self.leave(at, Way::Lost);
+                self.leave(at, PeerState::Lost);
                 self.peers[at].is_wanted = false;
             }
         }

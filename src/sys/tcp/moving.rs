@@ -1,8 +1,8 @@
 //! What goes, and what comes.
 
-use super::inbox::Over;
-use super::outgoing::Outgoing;
-use super::peer::Way;
+use super::intake::Over;
+use super::peer::PeerState;
+use super::unsent::UnsentItem;
 use super::wire::{self, WriteHead};
 use super::{FEW, TcpEndpoint};
 use crate::sys::clock;
@@ -22,7 +22,7 @@ impl TcpEndpoint {
             self.want(to);
             return false;
         }
-        let Way::Open(stream, _) = &peer.way else { return false };
+        let PeerState::Open(stream, _) = &peer.state else { return false };
         let all = (wire::MESSAGE_HEAD + message.len()) * 8;
         if peer.queue.is_empty() && message.len() <= COPIED {
             self.words.clear();
@@ -30,13 +30,13 @@ impl TcpEndpoint {
             self.words.extend_from_slice(message);
             match stream.send(&self.words) {
                 Ok(Some(taken)) if taken == all => peer.sent += 1,
-                Ok(taken) => self.enqueue(to, Outgoing::message(message, taken.unwrap_or(0))),
+                Ok(taken) => self.enqueue(to, UnsentItem::message(message, taken.unwrap_or(0))),
                 // The next poll finds that the connection is over, and what is queued goes by another.
-                Err(_) => self.enqueue(to, Outgoing::message(message, 0)),
+                Err(_) => self.enqueue(to, UnsentItem::message(message, 0)),
             }
             return true;
         }
-        self.send_or_wait(to, Outgoing::message(message, 0));
+        self.send_or_wait(to, UnsentItem::message(message, 0));
         true
     }
 
@@ -56,14 +56,14 @@ impl TcpEndpoint {
             return false;
         }
         let head = WriteHead { trailer_words: trailer.len(), data, bytes, places };
-        self.send_or_wait(to, Outgoing::write(head, base, trailer, is_lent));
+        self.send_or_wait(to, UnsentItem::write(head, base, trailer, is_lent));
         true
     }
 
     /// Sends an item, or what the kernel takes of it; the others wait.
-    fn send_or_wait(&mut self, to: usize, mut item: Outgoing) {
+    fn send_or_wait(&mut self, to: usize, mut item: UnsentItem) {
         let peer = &mut self.peers[to];
-        if let Way::Open(stream, _) = &peer.way
+        if let PeerState::Open(stream, _) = &peer.state
             && peer.queue.is_empty()
             && matches!(item.send_on(stream), Ok(true))
         {
@@ -73,7 +73,7 @@ impl TcpEndpoint {
         self.enqueue(to, item);
     }
 
-    fn enqueue(&mut self, to: usize, item: Outgoing) {
+    fn enqueue(&mut self, to: usize, item: UnsentItem) {
         self.queued += 1;
         let peer = &mut self.peers[to];
         peer.queue.push_back(item);
@@ -84,7 +84,7 @@ impl TcpEndpoint {
 
     /// Has the descriptor become readable when there is room for what waits.
     fn watch_for_room(&self, to: usize, waits: bool) {
-        if let (Some(watched), Way::Open(stream, _)) = (&self.watched, &self.peers[to].way) {
+        if let (Some(watched), PeerState::Open(stream, _)) = (&self.watched, &self.peers[to].state) {
             let _ = watched.watch(stream.descriptor(), Some(to as u32), waits);
         }
     }
@@ -161,8 +161,8 @@ impl TcpEndpoint {
 
     #[inline]
     fn receive(&mut self, at: usize, sink: &mut dyn FnMut(Report<'_>)) -> bool {
-        let Way::Open(stream, inbox) = &mut self.peers[at].way else { return false };
-        match inbox.look(stream, &self.memories, sink) {
+        let PeerState::Open(stream, intake) = &mut self.peers[at].state else { return false };
+        match intake.look(stream, &self.memories, sink) {
             Ok(()) => true,
             Err(over) => {
                 self.over(at, over, sink);
@@ -175,18 +175,18 @@ impl TcpEndpoint {
     #[cold]
     fn over(&mut self, at: usize, over: Over, sink: &mut dyn FnMut(Report<'_>)) {
         let peer = &mut self.peers[at];
-        let Way::Open(_, inbox) = &peer.way else { return };
-        peer.taken = inbox.taken;
+        let PeerState::Open(_, intake) = &peer.state else { return };
+        peer.taken = intake.taken;
         match over {
             Over::Nonsense => {
                 let why = "what comes by it makes no sense: the peer is faulty".into();
                 self.lose(at, why, sink);
             }
-            // The second endpoint of a rank ends where its messages fail: what was under way to it is lost.
+            // The second endpoint of a rank ends where its messages fail: what was under state to it is lost.
             Over::Ended(why) if peer.is_second => {
                 let why = ended(why.as_ref());
                 let lost = peer.queue.len();
-                self.leave(at, Way::None);
+                self.leave(at, PeerState::None);
                 let peer = &mut self.peers[at];
                 peer.was_open = false;
                 (0..lost).for_each(|_| sink(Report::Lost(peer.id, why.clone())));
@@ -194,17 +194,17 @@ impl TcpEndpoint {
             Over::Ended(why) => {
                 peer.failure = Some(ended(why.as_ref()));
                 peer.is_wanted = true;
-                let way = std::mem::replace(&mut peer.way, Way::None);
-                self.close(at, way);
+                let state = std::mem::replace(&mut peer.state, PeerState::None);
+                self.close(at, state);
                 self.look_after_connections(sink);
             }
         }
     }
 
-    /// A peer cannot be reached any more, or something was lost on the way to it or from it.
+    /// A peer cannot be reached any more, or something was lost on the state to it or from it.
     pub(super) fn lose(&mut self, at: usize, why: String, sink: &mut dyn FnMut(Report<'_>)) {
         let lost = self.peers[at].queue.len().max(1);
-        self.leave(at, Way::Lost);
+        self.leave(at, PeerState::Lost);
         let peer = &mut self.peers[at];
         peer.is_wanted = false;
         (0..lost).for_each(|_| sink(Report::Lost(peer.id, why.clone())));

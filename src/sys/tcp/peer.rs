@@ -1,8 +1,8 @@
 //! One peer of an endpoint: the connection to it, and what waits to be sent.
 
-use super::inbox::Inbox;
-use super::outgoing::Outgoing;
-use super::stream::Stream;
+use super::intake::ItemIntake;
+use super::socket::TcpSocket;
+use super::unsent::UnsentItem;
 use super::wire::{Name, WELCOME_WORDS};
 use crate::sys::endpoint::PeerId;
 use std::collections::VecDeque;
@@ -18,28 +18,28 @@ const TRIES: u32 = 3;
 const LONGEST_NS: u64 = 5_000_000_000;
 
 /// How a peer is reached.
-pub enum Way {
+pub enum PeerState {
     /// There is no connection.
     None,
     /// One was begun at this time.
-    Connecting(Stream, u64),
+    Connecting(TcpSocket, u64),
     /// It is made; the answer to the greeting has not come as a whole.
-    Greeting { stream: Stream, answer: Box<[u64; WELCOME_WORDS]>, filled: usize, since: u64 },
+    Greeting { stream: TcpSocket, answer: Box<[u64; WELCOME_WORDS]>, filled: usize, since: u64 },
     /// It is open.
-    Open(Stream, Inbox),
+    Open(TcpSocket, ItemIntake),
     /// Something was lost with one.
     Lost,
 }
 
 /// A peer.
-pub struct Peer {
+pub struct TcpPeer {
     /// What the caller knows it by. `None`: it has only been heard yet.
     pub id: Option<PeerId>,
     pub name: Name,
     /// It is one of the second endpoint.
     pub is_second: bool,
-    pub way: Way,
-    pub queue: VecDeque<Outgoing>,
+    pub state: PeerState,
+    pub queue: VecDeque<UnsentItem>,
     /// Items that the kernel has taken, and that have come, by all connections.
     pub sent: u64,
     pub taken: u64,
@@ -55,13 +55,13 @@ pub struct Peer {
     pub failure: Option<String>,
 }
 
-impl Peer {
-    pub fn new(name: Name, is_second: bool, id: Option<PeerId>) -> Peer {
-        Peer {
+impl TcpPeer {
+    pub fn new(name: Name, is_second: bool, id: Option<PeerId>) -> TcpPeer {
+        TcpPeer {
             id,
             name,
             is_second,
-            way: Way::None,
+            state: PeerState::None,
             queue: VecDeque::new(),
             sent: 0,
             taken: 0,
@@ -75,44 +75,44 @@ impl Peer {
 
     /// Tells whether something more may be put into the queue.
     pub fn has_room(&self) -> bool {
-        matches!(self.way, Way::Open(..)) && self.queue.len() < LONGEST_QUEUE
+        matches!(self.state, PeerState::Open(..)) && self.queue.len() < LONGEST_QUEUE
     }
 
     /// Is a connection being made, or to be made?
     pub fn is_opening(&self) -> bool {
-        match self.way {
-            Way::Connecting(..) | Way::Greeting { .. } => true,
-            Way::None => self.is_wanted,
-            Way::Open(..) | Way::Lost => false,
+        match self.state {
+            PeerState::Connecting(..) | PeerState::Greeting { .. } => true,
+            PeerState::None => self.is_wanted,
+            PeerState::Open(..) | PeerState::Lost => false,
         }
     }
 
     /// Is a connection to be begun now?
     pub fn is_due(&self, now: u64) -> bool {
-        self.is_wanted && matches!(self.way, Way::None) && now >= self.not_before
+        self.is_wanted && matches!(self.state, PeerState::None) && now >= self.not_before
     }
 
     /// Is the time over in which a connection is made?
     pub fn is_late(&self, now: u64) -> bool {
-        let since = match self.way {
-            Way::Connecting(_, since) | Way::Greeting { since, .. } => since,
+        let since = match self.state {
+            PeerState::Connecting(_, since) | PeerState::Greeting { since, .. } => since,
             _ => return false,
         };
         now.saturating_sub(since) > LONGEST_NS
     }
 
     /// There is a connection by which all has come that was sent by earlier ones.
-    pub fn open(&mut self, stream: Stream, most_words: usize) {
+    pub fn open(&mut self, stream: TcpSocket, most_words: usize) {
         // What had gone in part goes again.
-        self.queue.iter_mut().take(1).for_each(Outgoing::begin_again);
-        self.way = Way::Open(stream, Inbox::new(most_words, self.is_second, self.taken));
+        self.queue.iter_mut().take(1).for_each(UnsentItem::begin_again);
+        self.state = PeerState::Open(stream, ItemIntake::new(most_words, self.is_second, self.taken));
         (self.was_open, self.tries, self.is_wanted, self.failure) = (true, 0, false, None);
     }
 
     /// A connection could not be made. True: it is given up.
     pub fn failed(&mut self, why: &io::Error, now: u64) -> bool {
         self.failure = Some(why.to_string());
-        self.way = Way::None;
+        self.state = PeerState::None;
         self.not_before = now + PAUSE_NS;
         self.tries += 1;
         self.was_open && self.tries >= TRIES
@@ -120,7 +120,7 @@ impl Peer {
 
     /// Sends what waits. `Ok(true)`: nothing waits any more. The number of items that have gone is added to `gone`.
     pub fn send_on(&mut self, gone: &mut usize) -> io::Result<bool> {
-        let Way::Open(stream, _) = &self.way else { return Ok(self.queue.is_empty()) };
+        let PeerState::Open(stream, _) = &self.state else { return Ok(self.queue.is_empty()) };
         // BOUND: the queue.
         while let Some(first) = self.queue.front_mut() {
             if !first.send_on(stream)? {

@@ -64,7 +64,7 @@ fn pass(both: &mut [TcpEndpoint; 2], to: PeerId, from: usize, value: u64) {
 /// Ends the open connection of one side, as something between the two would.
 fn reset(endpoint: &TcpEndpoint) {
     for peer in &endpoint.peers {
-        if let Way::Open(stream, _) = &peer.way {
+        if let PeerState::Open(stream, _) = &peer.state {
             // SAFETY: no pointers.
             unsafe { libc::shutdown(stream.descriptor(), libc::SHUT_RDWR) };
         }
@@ -99,18 +99,18 @@ fn what_was_under_way_when_a_connection_ended_is_told_to_be_lost() {
     // It is in the sockets, and is not taken in.
     (0..3).for_each(|value| assert!(both[0].send(to[0], &[value; 900]).unwrap()));
     for one in &both {
-        let Way::Open(stream, _) = &one.peers[0].way else { panic!("no connection") };
+        let PeerState::Open(stream, _) = &one.peers[0].state else { panic!("no connection") };
         // What is left unread is dropped.
         // SAFETY: no pointers.
         unsafe { libc::shutdown(stream.descriptor(), libc::SHUT_RD) };
     }
-    let mut ways = both.each_mut().map(|one| std::mem::replace(&mut one.peers[0].way, Way::None));
-    for (one, way) in both.iter_mut().zip(&mut ways) {
+    let mut ways = both.each_mut().map(|one| std::mem::replace(&mut one.peers[0].state, PeerState::None));
+    for (one, state) in both.iter_mut().zip(&mut ways) {
         one.open.clear();
         one.peers[0].is_wanted = true;
         one.is_restless = true;
-        if let Way::Open(_, inbox) = way {
-            one.peers[0].taken = inbox.taken;
+        if let PeerState::Open(_, intake) = state {
+            one.peers[0].taken = intake.taken;
         }
     }
     drop(ways);
@@ -119,7 +119,7 @@ fn what_was_under_way_when_a_connection_ended_is_told_to_be_lost() {
         both.iter_mut().zip(&mut come).for_each(|(one, come)| come.take(one));
         !come[0].lost.is_empty()
     });
-    assert!(come[0].lost[0].contains("3 of the messages to it were on their way"), "{:?}", come[0].lost);
+    assert!(come[0].lost[0].contains("3 of the messages to it were on their state"), "{:?}", come[0].lost);
     assert!(come[1].messages.is_empty());
 }
 

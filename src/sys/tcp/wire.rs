@@ -84,7 +84,7 @@ pub fn hello_of(words: [u64; HELLO_WORDS]) -> Option<(u64, Name, u64)> {
 
 /// What begins an item.
 pub enum Head {
-    /// A message of so many words.
+    /// A message of this number of words.
     Message(usize),
     Write(WriteHead),
 }

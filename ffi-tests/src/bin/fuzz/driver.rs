@@ -86,11 +86,9 @@ impl Driver {
             command.envs([("PENNY_JOB_ID", job), ("PENNY_RANK", &rank), ("PENNY_WORLD_SIZE", &ranks)]);
             command.env("PENNY_LOCAL_RANK", rank);
         }
-        if self.hosts > 1
-            && let Some(libfabric) = hosts::libfabric()
-        {
+        if self.hosts > 1 {
             let host = format!("host{}", process % self.hosts);
-            command.envs(hosts::variables(&host, port, &libfabric));
+            command.envs(hosts::variables(&host, port, &hosts::Carrier::new()));
         }
         let file =
             |what: &str| File::create(dir.join(format!("{process}.{what}"))).expect("the folder is ours");

@@ -1,7 +1,7 @@
 //! What comes by a connection. Nothing of it is trusted.
 
 use super::memories::Memories;
-use super::stream::{Stream, range};
+use super::socket::{TcpSocket, range};
 use super::wire::{self, Head, WRITE_HEAD, WriteHead};
 use crate::sys::endpoint::Report;
 use std::io;
@@ -26,7 +26,7 @@ struct Arriving {
 }
 
 /// What has come by a connection and is not passed on yet.
-pub struct Inbox {
+pub struct ItemIntake {
     buffer: Box<[u64]>,
     /// Bytes of the buffer that are done with, and that are filled.
     at: usize,
@@ -54,20 +54,20 @@ impl From<io::Error> for Over {
     }
 }
 
-impl Inbox {
+impl ItemIntake {
     /// For messages of up to `most` words. `is_second`: it is one of the second endpoint. `taken`: items that have come by earlier connections.
-    pub fn new(most: usize, is_second: bool, taken: u64) -> Inbox {
+    pub fn new(most: usize, is_second: bool, taken: u64) -> ItemIntake {
         // A message, the head of the next item, and what came at once behind it.
         let words = most + WRITE_HEAD + AT_ONCE.max(BEHIND) / 8;
         let buffer = vec![0; words].into_boxed_slice();
-        Inbox { buffer, at: 0, filled: 0, arriving: None, most, is_second, taken }
+        ItemIntake { buffer, at: 0, filled: 0, arriving: None, most, is_second, taken }
     }
 
     /// Takes in what has come.
     #[inline]
     pub fn look(
         &mut self,
-        stream: &Stream,
+        stream: &TcpSocket,
         memories: &Memories,
         sink: &mut dyn FnMut(Report<'_>),
     ) -> Result<(), Over> {
@@ -88,7 +88,7 @@ impl Inbox {
     }
 
     /// Receives some bytes. Returns their number, and that of those that were asked for.
-    fn receive(&mut self, stream: &Stream) -> io::Result<(Option<usize>, usize)> {
+    fn receive(&mut self, stream: &TcpSocket) -> io::Result<(Option<usize>, usize)> {
         let Some(arriving) = self.arriving.as_mut().filter(|arriving| arriving.left > 0) else {
             let asked = AT_ONCE.min(size_of_val(&*self.buffer) - self.filled);
             let received = stream.receive(&mut self.buffer, self.filled, asked)?;

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// One end of a connection.
-pub struct Stream(OwnedFd);
+pub struct TcpSocket(OwnedFd);
 
 /// A range of memory that the kernel reads or fills.
 pub type Range = libc::iovec;
@@ -31,17 +31,17 @@ fn done(result: libc::c_long) -> io::Result<Option<usize>> {
     }
 }
 
-impl Stream {
+impl TcpSocket {
     /// Takes over an accepted connection.
-    pub fn accepted(stream: TcpStream) -> io::Result<Stream> {
+    pub fn accepted(stream: TcpStream) -> io::Result<TcpSocket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         // SAFETY: a descriptor that nobody else owns.
-        Ok(Stream(unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }))
+        Ok(TcpSocket(unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }))
     }
 
     /// Begins to connect, from a local address.
-    pub fn connecting(from: IpAddr, to: SocketAddr) -> io::Result<Stream> {
+    pub fn connecting(from: IpAddr, to: SocketAddr) -> io::Result<TcpSocket> {
         let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Stream, flags, None)?;
@@ -50,7 +50,7 @@ impl Stream {
         setsockopt(&fd, sockopt::IpBindAddressNoPort, &true)?;
         socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
         match socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
-            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(Stream(fd)),
+            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(TcpSocket(fd)),
             Err(error) => Err(error.into()),
         }
     }

@@ -1,6 +1,6 @@
 //! A message or a write that the kernel has not taken as a whole.
 
-use super::stream::{Range, Stream, range};
+use super::socket::{Range, TcpSocket, range};
 use super::wire::{self, WRITE_HEAD, WriteHead};
 use std::io;
 
@@ -8,7 +8,7 @@ use std::io;
 static ZEROS: [u64; 512] = [0; 512];
 
 /// A message or a write.
-pub struct Outgoing {
+pub struct UnsentItem {
     head: [u64; WRITE_HEAD],
     head_words: usize,
     /// The range of a write: its address, and its bytes. The address 0 stands for zeros.
@@ -22,18 +22,18 @@ pub struct Outgoing {
     pub is_lent: bool,
 }
 
-impl Outgoing {
+impl UnsentItem {
     /// A message of which the kernel has taken some bytes.
-    pub fn message(words: &[u64], taken: usize) -> Outgoing {
+    pub fn message(words: &[u64], taken: usize) -> UnsentItem {
         let mut head = [0; WRITE_HEAD];
         head[0] = wire::message(words.len());
         let (head_words, words) = (wire::MESSAGE_HEAD, words.to_vec());
-        Outgoing { head, head_words, base: 0, bytes: 0, padding: 0, words, taken, is_lent: false }
+        UnsentItem { head, head_words, base: 0, bytes: 0, padding: 0, words, taken, is_lent: false }
     }
 
     /// A write of a range that begins at an address.
-    pub fn write(head: WriteHead, base: usize, trailer: &[u64], is_lent: bool) -> Outgoing {
-        Outgoing {
+    pub fn write(head: WriteHead, base: usize, trailer: &[u64], is_lent: bool) -> UnsentItem {
+        UnsentItem {
             head: head.words(),
             head_words: WRITE_HEAD,
             base,
@@ -60,7 +60,7 @@ impl Outgoing {
     }
 
     /// Has the kernel take it. True: all of it.
-    pub fn send_on(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub fn send_on(&mut self, stream: &TcpSocket) -> io::Result<bool> {
         // BOUND: its bytes.
         loop {
             let (ranges, number, bytes, all) = self.left();
