@@ -4,7 +4,7 @@
 
 use super::peer::{PeerState, TcpPeer};
 use super::socket::TcpSocket;
-use super::wire::{self, HELLO_WORDS, Name, WELCOME, WELCOME_WORDS};
+use super::wire::{self, HELLO_WORDS, Name, Standing, WELCOME_WORDS};
 use super::{TcpEndpoint, network};
 use crate::sys::clock;
 use crate::sys::endpoint::Report;
@@ -91,6 +91,7 @@ impl TcpEndpoint {
         if !peer.is_due(now) {
             return;
         }
+        peer.number += 1;
         match TcpSocket::connecting(self.address, peer.name.at) {
             Ok(stream) => {
                 if let Some(watched) = &self.watched {
@@ -125,7 +126,7 @@ impl TcpEndpoint {
     }
 
     /// Goes on with a connection that this side has begun.
-    fn go_on(&mut self, at: usize, now: u64, sink: &mut dyn FnMut(Report<'_>)) -> io::Result<()> {
+    pub(super) fn go_on(&mut self, at: usize, now: u64, sink: &mut dyn FnMut(Report<'_>)) -> io::Result<()> {
         let Some(own) = self.own_name(self.peers[at].is_second) else { return Ok(()) };
         let peer = &mut self.peers[at];
         if peer.is_late(now) {
@@ -135,7 +136,7 @@ impl TcpEndpoint {
             if !stream.is_connected(peer.name)? {
                 return Ok(());
             }
-            say(stream, &wire::hello(peer.name.token, own, peer.taken))?;
+            say(stream, &wire::hello(peer.name.token, own, peer.standing()))?;
             if let Some(watched) = &self.watched {
                 let _ = watched.watch(stream.descriptor(), None, false);
             }
@@ -150,22 +151,23 @@ impl TcpEndpoint {
         if !fill(stream, &mut answer[..], filled)? {
             return Ok(());
         }
-        let [WELCOME, its_taken] = **answer else { return Err(io::ErrorKind::InvalidData.into()) };
+        let Some(its) = wire::welcome_of(**answer) else { return Err(io::ErrorKind::InvalidData.into()) };
         let PeerState::Greeting { stream, .. } = std::mem::replace(&mut peer.state, PeerState::None) else {
             return Ok(());
         };
-        self.open_by(at, stream, its_taken, sink);
+        self.open_by(at, stream, its, sink);
         Ok(())
     }
 
-    /// A connection to a peer is made, which has taken in `its_taken` items of this side's.
-    fn open_by(&mut self, at: usize, stream: TcpSocket, its_taken: u64, sink: &mut dyn FnMut(Report<'_>)) {
+    /// A connection to a peer is made, which stands where `its` says.
+    fn open_by(&mut self, at: usize, stream: TcpSocket, its: Standing, sink: &mut dyn FnMut(Report<'_>)) {
         let peer = &mut self.peers[at];
+        peer.its_number = its.number;
         if peer.is_second {
             (peer.sent, peer.taken) = (0, 0);
-        } else if let Some(lost) = peer.sent.checked_sub(its_taken).filter(|&lost| lost > 0) {
+        } else if let Some(lost) = peer.sent.checked_sub(its.taken).filter(|&lost| lost > 0) {
             let why = peer.failure.take().unwrap_or_else(|| "it was made anew".into());
-            self.lose(at, format!("{why}; {lost} of the messages to it were on their state"), sink);
+            self.lose(at, format!("{why}; {lost} of the messages to it were on their way"), sink);
             return;
         }
         if let Some(watched) = &self.watched {
@@ -219,7 +221,7 @@ impl TcpEndpoint {
     fn welcome(&mut self, guest: Guest, sink: &mut dyn FnMut(Report<'_>)) {
         let hello = wire::hello_of(guest.words);
         let own = self.own_name(guest.is_second);
-        let (Some((token, name, its_taken)), Some(own)) = (hello, own) else { return self.send_away(&guest) };
+        let (Some((token, name, its)), Some(own)) = (hello, own) else { return self.send_away(&guest) };
         if token != own.token {
             return self.send_away(&guest);
         }
@@ -232,7 +234,10 @@ impl TcpEndpoint {
                 self.peers.len() - 1
             }
         };
+        // It may have lain here since before the peer has accepted a connection of this side's.
+        let is_old = its.number <= self.peers[at].its_number;
         let is_given_up = match &self.peers[at].state {
+            _ if is_old => true,
             PeerState::Greeting { .. } => own.words() < name.words(),
             PeerState::Lost => true,
             PeerState::None | PeerState::Connecting(..) | PeerState::Open(..) => false,
@@ -245,12 +250,13 @@ impl TcpEndpoint {
             peer.taken = intake.taken;
         }
         let state = std::mem::replace(&mut peer.state, PeerState::None);
-        if say(&guest.stream, &[WELCOME, peer.taken]).is_err() {
+        peer.number += 1;
+        if say(&guest.stream, &wire::welcome(peer.standing())).is_err() {
             self.send_away(&guest);
             self.close(at, state);
             return;
         }
         self.close(at, state);
-        self.open_by(at, guest.stream, its_taken, sink);
+        self.open_by(at, guest.stream, its, sink);
     }
 }

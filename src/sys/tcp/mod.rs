@@ -151,7 +151,7 @@ impl TcpEndpoint {
         self.close(at, state);
     }
 
-    /// Closes what is no peer's state any more.
+    /// Closes what was a peer's connection.
     fn close(&mut self, at: usize, state: PeerState) {
         if let (
             PeerState::Connecting(stream, _)

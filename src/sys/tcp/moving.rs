@@ -2,6 +2,7 @@
 
 use super::intake::Over;
 use super::peer::PeerState;
+use super::socket::range;
 use super::unsent::UnsentItem;
 use super::wire::{self, WriteHead};
 use super::{FEW, TcpEndpoint};
@@ -23,20 +24,27 @@ impl TcpEndpoint {
             return false;
         }
         let PeerState::Open(stream, _) = &peer.state else { return false };
-        let all = (wire::MESSAGE_HEAD + message.len()) * 8;
-        if peer.queue.is_empty() && message.len() <= COPIED {
-            self.words.clear();
-            self.words.push(wire::message(message.len()));
-            self.words.extend_from_slice(message);
-            match stream.send(&self.words) {
-                Ok(Some(taken)) if taken == all => peer.sent += 1,
-                Ok(taken) => self.enqueue(to, UnsentItem::message(message, taken.unwrap_or(0))),
-                // The next poll finds that the connection is over, and what is queued goes by another.
-                Err(_) => self.enqueue(to, UnsentItem::message(message, 0)),
-            }
+        if !peer.queue.is_empty() {
+            self.enqueue(to, UnsentItem::message(message, 0));
             return true;
         }
-        self.send_or_wait(to, UnsentItem::message(message, 0));
+        let head = [wire::message(message.len())];
+        let all = (head.len() + message.len()) * 8;
+        let taken = if message.len() <= COPIED {
+            self.words.clear();
+            self.words.extend_from_slice(&head);
+            self.words.extend_from_slice(message);
+            stream.send(&self.words)
+        } else {
+            stream.send_ranges(
+                &[head.as_slice(), message].map(|words| range(words.as_ptr() as usize, size_of_val(words))),
+            )
+        };
+        // If the connection is over, the next poll finds it, and what is queued goes by another.
+        match taken.unwrap_or(None).unwrap_or(0) {
+            taken if taken == all => peer.sent += 1,
+            taken => self.enqueue(to, UnsentItem::message(message, taken)),
+        }
         true
     }
 
@@ -182,7 +190,11 @@ impl TcpEndpoint {
                 let why = "what comes by it makes no sense: the peer is faulty".into();
                 self.lose(at, why, sink);
             }
-            // The second endpoint of a rank ends where its messages fail: what was under state to it is lost.
+            // Another connection would not help.
+            Over::Ended(Some(error)) if error.raw_os_error() == Some(libc::EFAULT) => {
+                self.lose(at, format!("memory that was lent to it is gone: {error}"), sink);
+            }
+            // The second endpoint of a rank ends where its messages fail: what was under way to it is lost.
             Over::Ended(why) if peer.is_second => {
                 let why = ended(why.as_ref());
                 let lost = peer.queue.len();
@@ -201,7 +213,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// A peer cannot be reached any more, or something was lost on the state to it or from it.
+    /// A peer cannot be reached any more, or something was lost on the way to it or from it.
     pub(super) fn lose(&mut self, at: usize, why: String, sink: &mut dyn FnMut(Report<'_>)) {
         let lost = self.peers[at].queue.len().max(1);
         self.leave(at, PeerState::Lost);

@@ -3,7 +3,7 @@
 use super::intake::ItemIntake;
 use super::socket::TcpSocket;
 use super::unsent::UnsentItem;
-use super::wire::{Name, WELCOME_WORDS};
+use super::wire::{Name, Standing, WELCOME_WORDS};
 use crate::sys::endpoint::PeerId;
 use std::collections::VecDeque;
 use std::io;
@@ -43,6 +43,9 @@ pub struct TcpPeer {
     /// Items that the kernel has taken, and that have come, by all connections.
     pub sent: u64,
     pub taken: u64,
+    /// How often this side has begun or accepted a connection, and the other, as it has told last.
+    pub number: u64,
+    pub its_number: u64,
     /// A connection is wanted.
     pub is_wanted: bool,
     /// There was a connection.
@@ -65,6 +68,8 @@ impl TcpPeer {
             queue: VecDeque::new(),
             sent: 0,
             taken: 0,
+            number: 0,
+            its_number: 0,
             is_wanted: false,
             was_open: false,
             tries: 0,
@@ -99,6 +104,11 @@ impl TcpPeer {
             _ => return false,
         };
         now.saturating_sub(since) > LONGEST_NS
+    }
+
+    /// Where this side stands.
+    pub fn standing(&self) -> Standing {
+        Standing { taken: self.taken, number: self.number }
     }
 
     /// There is a connection by which all has come that was sent by earlier ones.

@@ -46,8 +46,8 @@ impl TcpSocket {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Stream, flags, None)?;
         setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
-        // The port is chosen when it connects: one port serves for connections to several peers.
-        setsockopt(&fd, sockopt::IpBindAddressNoPort, &true)?;
+        // The port is chosen when it connects: one port serves for connections to several peers. Old systems cannot.
+        let _ = setsockopt(&fd, sockopt::IpBindAddressNoPort, &true);
         socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
         match socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
             Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(TcpSocket(fd)),

@@ -119,7 +119,7 @@ fn what_was_under_way_when_a_connection_ended_is_told_to_be_lost() {
         both.iter_mut().zip(&mut come).for_each(|(one, come)| come.take(one));
         !come[0].lost.is_empty()
     });
-    assert!(come[0].lost[0].contains("3 of the messages to it were on their state"), "{:?}", come[0].lost);
+    assert!(come[0].lost[0].contains("3 of the messages to it were on their way"), "{:?}", come[0].lost);
     assert!(come[1].messages.is_empty());
 }
 
@@ -165,11 +165,48 @@ fn both_may_connect_at_once() {
 }
 
 #[test]
+fn a_greeting_that_has_lain_while_another_connection_was_made_is_not_believed() {
+    for _ in 0..20 {
+        let (mut both, to) = pair();
+        // The lesser name's connection serves.
+        if both[0].door.as_ref().unwrap().name.words() > both[1].door.as_ref().unwrap().name.words() {
+            both.swap(0, 1);
+        }
+        let greet = |one: &mut TcpEndpoint| {
+            one.want(0);
+            until("a greeting", || {
+                one.go_on(0, crate::sys::clock::now_ns(), &mut |_| ()).unwrap();
+                matches!(one.peers[0].state, PeerState::Greeting { .. })
+            });
+        };
+        both.iter_mut().for_each(greet);
+        // The second accepts the first's, whose greeting comes behind its own.
+        until("a connection", || {
+            both[1].poll(&mut |_| ()).unwrap();
+            both[1].open.len() == 1
+        });
+        until("its answer", || {
+            both[0].go_on(0, crate::sys::clock::now_ns(), &mut |_| ()).unwrap();
+            both[0].open.len() == 1
+        });
+        for (value, from) in (0..40).zip([0, 1].into_iter().cycle()) {
+            pass(&mut both, to[from], from, value);
+        }
+        assert_eq!(both.each_ref().map(|one| one.peers[0].number), [1, 2], "no other was made");
+    }
+}
+
+#[test]
 fn strangers_are_sent_away_and_disturb_nobody() {
     let (mut both, to) = pair();
     let at = both[1].door.as_ref().unwrap().name.at;
     let own = Name { at, token: 5 };
-    let hello = |token: u64| wire::hello(token, own, 0).iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let hello = |token: u64| {
+        wire::hello(token, own, wire::Standing { taken: 0, number: 1 })
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect()
+    };
     let greetings: [Vec<u8>; 4] = [vec![0; 200], b"GET / HTTP/1.1\r\n\r\n".repeat(9), hello(7), Vec::new()];
     let mut strangers: Vec<TcpStream> = (0..400)
         .map(|k| {

@@ -1,8 +1,8 @@
 //! What goes over a connection: words of 64 bits, in the byte order of the machines.
 //!
 //! ```text
-//!     who connects    | HELLO | the other endpoint's token | its own name | items that it has taken in |
-//!     who accepts     | WELCOME | items that it has taken in |
+//!     who connects    | HELLO | the other endpoint's token | its own name | where it stands |
+//!     who accepts     | WELCOME | where it stands |
 //!     then, both      | MESSAGE, words | the words |
 //!                     | WRITE, words of the trailer | data | bytes | place | place of the trailer | the bytes, padded to a word | the trailer |
 //! ```
@@ -11,11 +11,11 @@ use crate::sys::endpoint::Place;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The first word of a connection, with the version of what follows, and of the answer.
-pub const HELLO: u64 = u64::from_le_bytes(*b"PennyT\x01\x00");
-pub const WELCOME: u64 = u64::from_le_bytes(*b"PennyW\x01\x00");
+const HELLO: u64 = u64::from_le_bytes(*b"PennyT\x01\x00");
+const WELCOME: u64 = u64::from_le_bytes(*b"PennyW\x01\x00");
 /// Words of a greeting and of its answer.
-pub const HELLO_WORDS: usize = 3 + NAME_WORDS;
-pub const WELCOME_WORDS: usize = 2;
+pub const HELLO_WORDS: usize = 4 + NAME_WORDS;
+pub const WELCOME_WORDS: usize = 3;
 /// Words of a name.
 const NAME_WORDS: usize = 4;
 /// Bytes of a name.
@@ -70,16 +70,36 @@ impl Name {
     }
 }
 
-/// Returns the words of a greeting.
-pub fn hello(token: u64, own: Name, taken: u64) -> [u64; HELLO_WORDS] {
-    let [a, b, c, d] = own.words();
-    [HELLO, token, a, b, c, d, taken]
+/// Where one side of a connection stands when it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Items of the other's that it has taken in.
+    pub taken: u64,
+    /// How often it has begun or accepted a connection to the other: what is told with a lesser number was told before.
+    pub number: u64,
 }
 
-/// Reads a greeting: the token that was shown, who it is, and how many items it has taken in.
-pub fn hello_of(words: [u64; HELLO_WORDS]) -> Option<(u64, Name, u64)> {
-    let [HELLO, token, .., taken] = words else { return None };
-    Some((token, Name::of(&words[2..2 + NAME_WORDS])?, taken))
+/// Returns the words of a greeting.
+pub fn hello(token: u64, own: Name, standing: Standing) -> [u64; HELLO_WORDS] {
+    let [a, b, c, d] = own.words();
+    [HELLO, token, a, b, c, d, standing.taken, standing.number]
+}
+
+/// Reads a greeting: the token that was shown, who it is, and where it stands.
+pub fn hello_of(words: [u64; HELLO_WORDS]) -> Option<(u64, Name, Standing)> {
+    let [HELLO, token, .., taken, number] = words else { return None };
+    Some((token, Name::of(&words[2..2 + NAME_WORDS])?, Standing { taken, number }))
+}
+
+/// Returns the words of the answer.
+pub fn welcome(standing: Standing) -> [u64; WELCOME_WORDS] {
+    [WELCOME, standing.taken, standing.number]
+}
+
+/// Reads the answer.
+pub fn welcome_of(words: [u64; WELCOME_WORDS]) -> Option<Standing> {
+    let [WELCOME, taken, number] = words else { return None };
+    Some(Standing { taken, number })
 }
 
 /// What begins an item.
@@ -149,12 +169,14 @@ mod tests {
         for at in ["10.1.2.3:4567", "[fd00::12]:65535", "[::1]:1"] {
             let name = Name { at: at.parse().unwrap(), token: u64::MAX - 3 };
             assert_eq!(Name::of_bytes(&name.bytes()), Some(name));
-            assert_eq!(hello_of(hello(9, name, 77)), Some((9, name, 77)));
+            let standing = Standing { taken: 77, number: 3 };
+            assert_eq!(hello_of(hello(9, name, standing)), Some((9, name, standing)));
+            assert_eq!(welcome_of(welcome(standing)), Some(standing));
         }
         assert_eq!(Name::of_bytes(&[0; 32]), None);
         assert_eq!(Name::of_bytes(&[4; 31]), None);
         let name = Name { at: "10.0.0.1:1".parse().unwrap(), token: 1 };
-        let mut other_version = hello(9, name, 77);
+        let mut other_version = hello(9, name, Standing::default());
         other_version[0] += 1 << 48;
         assert_eq!(hello_of(other_version), None);
     }
