@@ -9,6 +9,7 @@ use crate::error::Result;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// What carries the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +95,8 @@ pub trait Endpoint: Send {
     fn open_descriptor(&mut self) -> Option<RawFd>;
     /// Closes it, if it is dearer to keep.
     fn close_descriptor(&mut self);
-    /// Tells whether the descriptor may be waited for: everything that has come has been polled.
-    fn may_sleep(&mut self) -> bool;
+    /// How long the descriptor may be waited for, where everything that has come has been polled. `None`: poll first.
+    fn may_sleep(&mut self) -> Option<Duration>;
 
     /// Opens a second endpoint beside the first, which can be closed alone, and returns the name by which others reach it. Call it once. Its peers have names of their own;
     /// it is polled with the first.

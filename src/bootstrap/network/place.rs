@@ -70,7 +70,7 @@ pub fn carrier() -> Result<Carrier> {
         Some(word) if word != "tcp" => {
             Ok(Carrier::Libfabric(word.strip_prefix(OF_LIBFABRIC).unwrap_or(&word).to_owned()))
         }
-        _ => ports_of("PENNY_LINK_PORTS", "others may reach this rank").map(Carrier::Tcp),
+        _ => ports_of("PENNY_LINK_PORTS", "others may reach this rank", "41000-41999").map(Carrier::Tcp),
     }
 }
 
@@ -101,15 +101,15 @@ fn seconds_of_silence(text: &str) -> Result<Duration> {
 }
 
 fn given_ports() -> Result<Option<RangeInclusive<u16>>> {
-    ports_of("PENNY_PORTS", "ranks may meet")
+    ports_of("PENNY_PORTS", "ranks may meet", "40000-40063")
 }
 
 /// Returns the ports of a variable. `purpose`: what is done there.
-fn ports_of(variable: &'static str, purpose: &str) -> Result<Option<RangeInclusive<u16>>> {
+fn ports_of(variable: &'static str, purpose: &str, example: &str) -> Result<Option<RangeInclusive<u16>>> {
     let Some(text) = env::get(variable) else { return Ok(None) };
     let wrong = || {
         Error::argument(format!(
-            "{variable} is {text:?}; give the ports at which {purpose} as 40000-40063, or one port"
+            "{variable} is {text:?}; give the ports at which {purpose} as {example}, or one port"
         ))
     };
     let port = |word: &str| word.trim().parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);

@@ -22,6 +22,7 @@ use crate::sys::endpoint::{
     Endpoint, LentRange, MappedRegion, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use,
 };
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 impl Endpoint for OfiEndpoint {
     fn name(&self) -> &[u8] {
@@ -85,8 +86,8 @@ impl Endpoint for OfiEndpoint {
     fn close_descriptor(&mut self) {
         self.close_descriptor();
     }
-    fn may_sleep(&mut self) -> bool {
-        self.may_sleep()
+    fn may_sleep(&mut self) -> Option<Duration> {
+        self.may_sleep().then_some(Duration::MAX)
     }
     fn open_second(&mut self) -> Result<Vec<u8>> {
         self.open_second()

@@ -2,6 +2,7 @@
 //!
 //! Where both connect at the same time, one connection serves: that of the lesser name, if it is made.
 
+use super::intake::Over;
 use super::peer::{PeerState, TcpPeer};
 use super::socket::TcpSocket;
 use super::wire::{self, HELLO_WORDS, Name, Standing, WELCOME_WORDS};
@@ -9,26 +10,31 @@ use super::{TcpEndpoint, network};
 use crate::sys::clock;
 use crate::sys::endpoint::Report;
 use std::io;
-use std::os::fd::RawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 
 /// Connections of others that may wait to say whose they are.
-const MOST_GUESTS: usize = 256;
+const MOST_GUESTS: usize = 64;
 /// Peers at most.
 const MOST_PEERS: usize = 1 << 14;
 /// How long such a connection may be silent.
 const SILENT_NS: u64 = 5_000_000_000;
 /// The time between two looks for connections that others make, while no other is being made.
 const LOOK_NS: u64 = 1_000_000;
+/// How long nothing is accepted where the process cannot open more files.
+const DEAF_NS: u64 = 100_000_000;
+/// How often it is looked after connections of others that are silent, while nothing else happens.
+const GUESTS_NS: u64 = 1_000_000_000;
 /// Connections that are accepted in one look.
 const ACCEPTED: usize = 32;
 
 /// A connection of another that has not said as a whole whose it is.
 pub struct Guest {
-    stream: TcpSocket,
+    pub stream: TcpSocket,
     words: [u64; HELLO_WORDS],
     filled: usize,
     since: u64,
-    is_second: bool,
+    pub is_second: bool,
 }
 
 impl Guest {
@@ -47,7 +53,9 @@ impl Guest {
 fn fill(stream: &TcpSocket, words: &mut [u64], filled: &mut usize) -> io::Result<bool> {
     let all = size_of_val(words);
     match stream.receive(words, *filled, all - *filled)? {
-        Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Some(0) => Err(io::Error::other(
+            "the greeting is not answered: another process listens at the port, or the rank has given this one up",
+        )),
         Some(bytes) => {
             *filled += bytes;
             Ok(*filled == all)
@@ -60,7 +68,7 @@ fn fill(stream: &TcpSocket, words: &mut [u64], filled: &mut usize) -> io::Result
 fn say(stream: &TcpSocket, words: &[u64]) -> io::Result<()> {
     match stream.send(words)? {
         Some(bytes) if bytes == size_of_val(words) => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
+        _ => Err(io::Error::other("the socket has no room for a greeting")),
     }
 }
 
@@ -71,8 +79,8 @@ impl TcpEndpoint {
     }
 
     /// Finds a peer.
-    pub(super) fn find(&self, name: Name, is_second: bool) -> Option<usize> {
-        self.peers.iter().position(|peer| peer.is_second == is_second && peer.name == name)
+    pub(super) fn find(&self, at: SocketAddr, is_second: bool) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.is_second == is_second && peer.name.at == at)
     }
 
     /// A peer is to be reached.
@@ -94,10 +102,9 @@ impl TcpEndpoint {
         peer.number += 1;
         match TcpSocket::connecting(self.address, peer.name.at) {
             Ok(stream) => {
-                if let Some(watched) = &self.watched {
-                    let _ = watched.watch(stream.descriptor(), None, true);
-                }
+                let descriptor = stream.descriptor();
                 peer.state = PeerState::Connecting(stream, now);
+                self.watch(descriptor, None, true);
             }
             Err(error) => drop(peer.failed(&error, now)),
         }
@@ -106,9 +113,9 @@ impl TcpEndpoint {
     /// Goes on with the connections that are not open.
     #[cold]
     pub(super) fn look_after_connections(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
-        self.accept();
-        self.hear_guests(sink);
         let now = clock::now_ns();
+        self.accept(now);
+        self.hear_guests(now, sink);
         for at in 0..self.peers.len() {
             if matches!(self.peers[at].state, PeerState::None) {
                 self.begin(at, now);
@@ -121,8 +128,15 @@ impl TcpEndpoint {
                 }
             }
         }
-        self.is_restless = !self.guests.is_empty() || self.peers.iter().any(TcpPeer::is_opening);
+        self.is_restless = self.peers.iter().any(TcpPeer::is_opening);
         self.next_look_ns = clock::coarse_ns() + LOOK_NS;
+    }
+
+    /// Returns when it has to be looked after connections that are not open, if nothing comes before.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        let guests = self.guests.iter().map(|guest| guest.since + SILENT_NS + GUESTS_NS);
+        let deaf = (self.deaf_until > 0).then_some(self.deaf_until);
+        self.peers.iter().filter_map(TcpPeer::is_due_at).chain(guests).chain(deaf).min()
     }
 
     /// Goes on with a connection that this side has begun.
@@ -137,21 +151,23 @@ impl TcpEndpoint {
                 return Ok(());
             }
             say(stream, &wire::hello(peer.name.token, own, peer.standing()))?;
-            if let Some(watched) = &self.watched {
-                let _ = watched.watch(stream.descriptor(), None, false);
-            }
+            let descriptor = stream.descriptor();
             let PeerState::Connecting(stream, since) = std::mem::replace(&mut peer.state, PeerState::None)
             else {
                 return Ok(());
             };
             peer.state =
                 PeerState::Greeting { stream, answer: Box::new([0; WELCOME_WORDS]), filled: 0, since };
+            self.watch(descriptor, None, false);
         }
+        let peer = &mut self.peers[at];
         let PeerState::Greeting { stream, answer, filled, .. } = &mut peer.state else { return Ok(()) };
         if !fill(stream, &mut answer[..], filled)? {
             return Ok(());
         }
-        let Some(its) = wire::welcome_of(**answer) else { return Err(io::ErrorKind::InvalidData.into()) };
+        let Some(its) = wire::welcome_of(**answer) else {
+            return Err(io::Error::other("something else than a rank of this version answers the greeting"));
+        };
         let PeerState::Greeting { stream, .. } = std::mem::replace(&mut peer.state, PeerState::None) else {
             return Ok(());
         };
@@ -167,38 +183,57 @@ impl TcpEndpoint {
             (peer.sent, peer.taken) = (0, 0);
         } else if let Some(lost) = peer.sent.checked_sub(its.taken).filter(|&lost| lost > 0) {
             let why = peer.failure.take().unwrap_or_else(|| "it was made anew".into());
+            self.forget(&stream);
             self.lose(at, format!("{why}; {lost} of the messages to it were on their way"), sink);
             return;
         }
-        if let Some(watched) = &self.watched {
-            let _ = watched.watch(stream.descriptor(), Some(at as u32), !peer.queue.is_empty());
+        if !peer.begin_again() {
+            self.forget(&stream);
+            self.lose(at, "a buffer that was being sent was taken back".into(), sink);
+            return;
         }
+        let (descriptor, waits) = (stream.descriptor(), !peer.queue.is_empty());
         peer.open(stream, self.most);
         self.open.push(at as u32);
+        self.watch(descriptor, Some(at as u32), waits);
     }
 
     /// Takes in connections that others have made.
-    fn accept(&mut self) {
-        for (door, is_second) in [(&self.door, false), (&self.second, true)] {
-            let Some(door) = door else { continue };
+    fn accept(&mut self, now: u64) {
+        if now < self.deaf_until {
+            return;
+        }
+        let was_deaf = std::mem::take(&mut self.deaf_until) > 0;
+        for is_second in [false, true] {
+            let door = if is_second { &self.second } else { &self.door };
+            let Some(listener) = door.as_ref().map(|door| door.listener.as_raw_fd()) else { continue };
+            if was_deaf {
+                self.watch(listener, None, false);
+            }
             for _ in 0..ACCEPTED {
-                let Ok(Some(stream)) = network::accept(&door.listener) else { break };
+                let door = if is_second { &self.second } else { &self.door };
+                let accepted = door.as_ref().map(|door| network::accept(&door.listener));
+                let Some(Ok(accepted)) = accepted else {
+                    // No file can be opened: what waits at the door would wake a thread again and again.
+                    self.deaf_until = now + DEAF_NS;
+                    self.watched.iter().for_each(|watched| watched.forget(listener));
+                    break;
+                };
+                let Some(stream) = accepted else { break };
                 let Ok(stream) = TcpSocket::accepted(stream) else { continue };
-                if let Some(watched) = &self.watched {
-                    let _ = watched.watch(stream.descriptor(), None, false);
-                }
-                let since = clock::now_ns();
-                self.guests.push(Guest { stream, words: [0; HELLO_WORDS], filled: 0, since, is_second });
+                let descriptor = stream.descriptor();
+                let guest = Guest { stream, words: [0; HELLO_WORDS], filled: 0, since: now, is_second };
+                self.guests.push(guest);
+                self.watch(descriptor, None, false);
             }
         }
     }
 
     /// Hears who the others are.
-    fn hear_guests(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
+    fn hear_guests(&mut self, now: u64, sink: &mut dyn FnMut(Report<'_>)) {
         if self.guests.is_empty() {
             return;
         }
-        let now = clock::now_ns();
         let surplus = self.guests.len().saturating_sub(MOST_GUESTS);
         for (at, mut guest) in std::mem::take(&mut self.guests).into_iter().enumerate() {
             let is_silent = now.saturating_sub(guest.since) > SILENT_NS;
@@ -206,14 +241,8 @@ impl TcpEndpoint {
                 Ok(true) => self.welcome(guest, sink),
                 // Of too many the oldest go.
                 Ok(false) if at >= surplus && !is_silent => self.guests.push(guest),
-                _ => self.send_away(&guest),
+                _ => self.forget(&guest.stream),
             }
-        }
-    }
-
-    fn send_away(&self, guest: &Guest) {
-        if let Some(watched) = &self.watched {
-            watched.forget(guest.descriptor());
         }
     }
 
@@ -221,15 +250,18 @@ impl TcpEndpoint {
     fn welcome(&mut self, guest: Guest, sink: &mut dyn FnMut(Report<'_>)) {
         let hello = wire::hello_of(guest.words);
         let own = self.own_name(guest.is_second);
-        let (Some((token, name, its)), Some(own)) = (hello, own) else { return self.send_away(&guest) };
-        if token != own.token {
-            return self.send_away(&guest);
+        let (Some((token, from, its)), Some(own)) = (hello, own) else { return self.forget(&guest.stream) };
+        // One that has given up meanwhile has closed its end.
+        let is_closed = !matches!(guest.stream.peek(), Ok(None | Some(1..)));
+        if token != own.token || is_closed {
+            return self.forget(&guest.stream);
         }
-        let at = match self.find(name, guest.is_second) {
+        let at = match self.find(from, guest.is_second) {
             Some(at) => at,
-            None if self.peers.len() >= MOST_PEERS => return self.send_away(&guest),
+            None if self.peers.len() >= MOST_PEERS => return self.forget(&guest.stream),
             // It was told of this rank before this rank was told of it, or is only heard.
             None => {
+                let name = Name { at: from, token: 0 };
                 self.peers.push(TcpPeer::new(name, guest.is_second, None));
                 self.peers.len() - 1
             }
@@ -238,25 +270,29 @@ impl TcpEndpoint {
         let is_old = its.number <= self.peers[at].its_number;
         let is_given_up = match &self.peers[at].state {
             _ if is_old => true,
-            PeerState::Greeting { .. } => own.words() < name.words(),
+            PeerState::Greeting { .. } => own.comes_before(from),
             PeerState::Lost => true,
             PeerState::None | PeerState::Connecting(..) | PeerState::Open(..) => false,
         };
         if is_given_up {
-            return self.send_away(&guest);
+            return self.forget(&guest.stream);
+        }
+        // What lies in the socket of the connection that this one replaces has come.
+        if self.take_all(at, sink).is_err_and(|over| matches!(over, Over::Nonsense)) {
+            self.forget(&guest.stream);
+            return self.over(at, Over::Nonsense, sink);
         }
         let peer = &mut self.peers[at];
-        if let PeerState::Open(_, intake) = &peer.state {
-            peer.taken = intake.taken;
-        }
         let state = std::mem::replace(&mut peer.state, PeerState::None);
         peer.number += 1;
-        if say(&guest.stream, &wire::welcome(peer.standing())).is_err() {
-            self.send_away(&guest);
-            self.close(at, state);
-            return;
-        }
+        let standing = peer.standing();
         self.close(at, state);
-        self.open_by(at, guest.stream, its, sink);
+        match say(&guest.stream, &wire::welcome(standing)) {
+            Ok(()) => self.open_by(at, guest.stream, its, sink),
+            Err(_) => {
+                self.forget(&guest.stream);
+                self.peers[at].is_wanted = true;
+            }
+        }
     }
 }

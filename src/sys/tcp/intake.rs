@@ -63,33 +63,55 @@ impl ItemIntake {
         ItemIntake { buffer, at: 0, filled: 0, arriving: None, most, is_second, taken }
     }
 
-    /// Takes in what has come.
+    /// Takes in what has come. True: there may be more.
     #[inline]
     pub fn look(
         &mut self,
         stream: &TcpSocket,
         memories: &Memories,
         sink: &mut dyn FnMut(Report<'_>),
-    ) -> Result<(), Over> {
+    ) -> Result<bool, Over> {
         for _ in 0..RECEPTIONS {
             let (received, asked) = self.receive(stream)?;
             match received {
-                None => return Ok(()),
+                None => return Ok(false),
                 Some(0) => return Err(Over::Ended(None)),
                 Some(bytes) => {
                     self.pass_on(memories, sink)?;
                     if bytes < asked {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
+        Ok(true)
+    }
+
+    /// Takes in all that has come by a connection that is about to be closed.
+    pub fn take_all(
+        &mut self,
+        stream: &TcpSocket,
+        memories: &Memories,
+        sink: &mut dyn FnMut(Report<'_>),
+    ) -> Result<(), Over> {
+        // BOUND: what the socket holds.
+        while self.look(stream, memories, sink)? || self.has_received(stream)? {}
         Ok(())
+    }
+
+    /// Is there something in the socket?
+    fn has_received(&self, stream: &TcpSocket) -> io::Result<bool> {
+        Ok(stream.peek()?.is_some_and(|bytes| bytes > 0))
     }
 
     /// Receives some bytes. Returns their number, and that of those that were asked for.
     fn receive(&mut self, stream: &TcpSocket) -> io::Result<(Option<usize>, usize)> {
         let Some(arriving) = self.arriving.as_mut().filter(|arriving| arriving.left > 0) else {
+            // What follows the padding that is still to come begins at a word.
+            if let Some(arriving) = self.arriving.as_ref().filter(|_| self.at == self.filled) {
+                self.at = (8 - arriving.padding) % 8;
+                self.filled = self.at;
+            }
             let asked = AT_ONCE.min(size_of_val(&*self.buffer) - self.filled);
             let received = stream.receive(&mut self.buffer, self.filled, asked)?;
             self.filled += received.unwrap_or(0);
@@ -214,3 +236,7 @@ impl ItemIntake {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "intake_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@
 //! A connection that is lost is made anew. Both sides then tell how many items they have taken in: where that is as many as the other has sent, nothing
 //! was lost; otherwise the peer is [lost](Report::Lost).
 
+mod door;
 mod greeting;
 mod intake;
 mod memories;
@@ -26,26 +27,25 @@ mod wire;
 use super::endpoint::{
     Endpoint, LentRange, MappedRegion, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use,
 };
-use super::{network, process};
+use super::{clock, network};
 use crate::error::{Error, Result};
+use door::{ListeningPort, listen};
 use greeting::Guest;
 use memories::Memories;
 use peer::{PeerState, TcpPeer};
+use socket::TcpSocket;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 use waiting::Watched;
 use wire::Name;
 
 /// Connections up to which each is looked at in every poll.
 const FEW: usize = 4;
-
-/// Where an endpoint listens.
-struct Door {
-    listener: TcpListener,
-    name: Name,
-}
+/// How long a thread sleeps that the system cannot wake.
+const BLIND: Duration = Duration::from_millis(1);
 
 /// An endpoint on a local address.
 pub struct TcpEndpoint {
@@ -56,8 +56,8 @@ pub struct TcpEndpoint {
     most: usize,
     name: Vec<u8>,
     /// `None`: the endpoint is shut.
-    door: Option<Door>,
-    second: Option<Door>,
+    door: Option<ListeningPort>,
+    second: Option<ListeningPort>,
     peers: Vec<TcpPeer>,
     /// The places there of those that the caller knows.
     ids: Vec<u32>,
@@ -68,6 +68,10 @@ pub struct TcpEndpoint {
     open: Vec<u32>,
     /// Messages and writes that wait in queues.
     queued: usize,
+    /// The system cannot watch all that is to be watched.
+    is_blind: bool,
+    /// Until when nothing is accepted; 0: something is.
+    deaf_until: u64,
     /// Is there while there are many connections or a thread may sleep on its descriptor.
     watched: Option<Watched>,
     is_slept_on: bool,
@@ -78,36 +82,6 @@ pub struct TcpEndpoint {
     /// A message with its head.
     words: Vec<u64>,
     ready: Vec<u32>,
-}
-
-/// Listens on an address, at one of some ports.
-fn listen(address: IpAddr, ports: Option<&RangeInclusive<u16>>) -> Result<Door> {
-    let any = 0..=0;
-    let mut last = None;
-    for port in ports.unwrap_or(&any).clone() {
-        match network::listen(address, port) {
-            Ok(listener) => {
-                let at = listener.local_addr().map_err(|e| refused(address, ports, &e))?;
-                let token = u64::from_ne_bytes(process::random());
-                return Ok(Door { listener, name: Name { at, token } });
-            }
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = Some(e),
-            Err(e) => return Err(refused(address, ports, &e)),
-        }
-    }
-    let last = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
-    Err(refused(address, ports, &last))
-}
-
-fn refused(address: IpAddr, ports: Option<&RangeInclusive<u16>>, why: &io::Error) -> Error {
-    let at = ports.map_or(String::new(), |ports| match ports.start() == ports.end() {
-        true => format!(", port {}", ports.start()),
-        false => format!(", at any of the ports {} to {}", ports.start(), ports.end()),
-    });
-    Error::system(format!(
-        "cannot listen for ranks of other hosts at the local address {address}{at}: {why}; choose another interface by PENNY_NET_IFACES or \
-         other ports by PENNY_LINK_PORTS, of which each rank needs two for each of its communicators, or raise the limit of open files"
-    ))
 }
 
 impl TcpEndpoint {
@@ -127,6 +101,8 @@ impl TcpEndpoint {
             memories: Memories::default(),
             open: Vec::new(),
             queued: 0,
+            is_blind: false,
+            deaf_until: 0,
             watched: None,
             is_slept_on: false,
             polls: 0,
@@ -153,14 +129,11 @@ impl TcpEndpoint {
 
     /// Closes what was a peer's connection.
     fn close(&mut self, at: usize, state: PeerState) {
-        if let (
-            PeerState::Connecting(stream, _)
-            | PeerState::Greeting { stream, .. }
-            | PeerState::Open(stream, _),
-            Some(watched),
-        ) = (&state, &self.watched)
+        if let PeerState::Connecting(stream, _)
+        | PeerState::Greeting { stream, .. }
+        | PeerState::Open(stream, _) = &state
         {
-            watched.forget(stream.descriptor());
+            self.forget(stream);
         }
         if let PeerState::Open(..) = state {
             self.open.retain(|&open| open as usize != at);
@@ -186,6 +159,17 @@ impl TcpEndpoint {
             }
         }
         Ok(())
+    }
+
+    /// Watches a descriptor, if others are watched.
+    fn watch(&mut self, descriptor: RawFd, peer: Option<u32>, sends: bool) {
+        let failed = self.watched.as_ref().is_some_and(|all| all.watch(descriptor, peer, sends).is_err());
+        self.is_blind |= failed;
+    }
+
+    /// Watches a connection no more, which is about to be closed.
+    fn forget(&self, stream: &TcpSocket) {
+        self.watched.iter().for_each(|watched| watched.forget(stream.descriptor()));
     }
 
     /// Begins to watch, if that is worth while or wanted.
@@ -226,14 +210,15 @@ impl Endpoint for TcpEndpoint {
         // The names of a second endpoint come when the first is in use.
         let is_second = self.second.is_some();
         let id = PeerId(self.ids.len() as u32);
-        let at = match self.find(name, is_second) {
+        let at = match self.find(name.at, is_second) {
             Some(at) => at,
             None => {
                 self.peers.push(TcpPeer::new(name, is_second, None));
                 self.peers.len() - 1
             }
         };
-        self.peers[at].id = Some(id);
+        // One that was heard before has not told its token.
+        (self.peers[at].id, self.peers[at].name) = (Some(id), name);
         self.ids.push(at as u32);
         Ok(id)
     }
@@ -324,19 +309,17 @@ impl Endpoint for TcpEndpoint {
         }
     }
 
-    fn may_sleep(&mut self) -> bool {
-        // A connection that is made anew is tried again by the clock.
-        !self
-            .peers
-            .iter()
-            .any(|peer| peer.was_open && peer.is_wanted && matches!(peer.state, PeerState::None))
+    fn may_sleep(&mut self) -> Option<Duration> {
+        if self.is_blind {
+            return Some(BLIND);
+        }
+        let due = self.next_due().map(|due| due.saturating_sub(clock::now_ns()));
+        Some(due.map_or(Duration::MAX, Duration::from_nanos))
     }
 
     fn open_second(&mut self) -> Result<Vec<u8>> {
         let door = listen(self.address, self.ports.as_ref())?;
-        if let Some(watched) = &self.watched {
-            let _ = watched.watch(door.listener.as_raw_fd(), None, false);
-        }
+        self.watch(door.listener.as_raw_fd(), None, false);
         Ok(self.second.insert(door).name.bytes())
     }
 
@@ -392,9 +375,9 @@ impl TcpEndpoint {
                 self.peers[at].is_wanted = false;
             }
         }
-        if let Some(watched) = &self.watched {
-            self.guests.iter().for_each(|guest| watched.forget(guest.descriptor()));
+        for guest in self.guests.iter().filter(|guest| guest.is_second == is_second) {
+            self.forget(&guest.stream);
         }
-        self.guests.clear();
+        self.guests.retain(|guest| guest.is_second != is_second);
     }
 }

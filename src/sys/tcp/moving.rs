@@ -91,9 +91,9 @@ impl TcpEndpoint {
     }
 
     /// Has the descriptor become readable when there is room for what waits.
-    fn watch_for_room(&self, to: usize, waits: bool) {
-        if let (Some(watched), PeerState::Open(stream, _)) = (&self.watched, &self.peers[to].state) {
-            let _ = watched.watch(stream.descriptor(), Some(to as u32), waits);
+    fn watch_for_room(&mut self, to: usize, waits: bool) {
+        if let PeerState::Open(stream, _) = &self.peers[to].state {
+            self.watch(stream.descriptor(), Some(to as u32), waits);
         }
     }
 
@@ -104,7 +104,7 @@ impl TcpEndpoint {
         if self.is_slept_on || self.polls.is_multiple_of(OFTEN) && is_due() {
             self.look_after_connections(sink);
         }
-        if self.open.len() <= FEW {
+        if self.open.len() <= FEW || self.is_blind {
             self.move_few(sink);
         } else {
             self.move_ready(sink);
@@ -158,8 +158,8 @@ impl TcpEndpoint {
                 Ok(false) => {}
                 Err(error) => {
                     // What has come before is taken in first.
-                    self.receive(at, sink);
-                    self.over(at, Over::from(error), sink);
+                    let over = self.take_all(at, sink).err().unwrap_or(Over::from(error));
+                    self.over(at, over, sink);
                     return false;
                 }
             }
@@ -171,7 +171,7 @@ impl TcpEndpoint {
     fn receive(&mut self, at: usize, sink: &mut dyn FnMut(Report<'_>)) -> bool {
         let PeerState::Open(stream, intake) = &mut self.peers[at].state else { return false };
         match intake.look(stream, &self.memories, sink) {
-            Ok(()) => true,
+            Ok(_) => true,
             Err(over) => {
                 self.over(at, over, sink);
                 false
@@ -179,20 +179,30 @@ impl TcpEndpoint {
         }
     }
 
+    /// Takes in all that has come by a connection.
+    pub(super) fn take_all(&mut self, at: usize, sink: &mut dyn FnMut(Report<'_>)) -> Result<(), Over> {
+        let peer = &mut self.peers[at];
+        let PeerState::Open(stream, intake) = &mut peer.state else { return Ok(()) };
+        let taken = intake.take_all(stream, &self.memories, sink);
+        peer.taken = intake.taken;
+        taken
+    }
+
     /// A connection is over. If one is made anew, it shows what was lost with it.
     #[cold]
-    fn over(&mut self, at: usize, over: Over, sink: &mut dyn FnMut(Report<'_>)) {
+    pub(super) fn over(&mut self, at: usize, over: Over, sink: &mut dyn FnMut(Report<'_>)) {
         let peer = &mut self.peers[at];
         let PeerState::Open(_, intake) = &peer.state else { return };
         peer.taken = intake.taken;
         match over {
             Over::Nonsense => {
-                let why = "what comes by it makes no sense: the peer is faulty".into();
+                let why = "what comes by it makes no sense, as from another version of Penny".into();
                 self.lose(at, why, sink);
             }
             // Another connection would not help.
             Over::Ended(Some(error)) if error.raw_os_error() == Some(libc::EFAULT) => {
-                self.lose(at, format!("memory that was lent to it is gone: {error}"), sink);
+                let why = "a buffer of a call or message that was under way was freed or unmapped";
+                self.lose(at, format!("{why}: {error}"), sink);
             }
             // The second endpoint of a rank ends where its messages fail: what was under way to it is lost.
             Over::Ended(why) if peer.is_second => {
@@ -215,7 +225,9 @@ impl TcpEndpoint {
 
     /// A peer cannot be reached any more, or something was lost on the way to it or from it.
     pub(super) fn lose(&mut self, at: usize, why: String, sink: &mut dyn FnMut(Report<'_>)) {
-        let lost = self.peers[at].queue.len().max(1);
+        let peer = &self.peers[at];
+        // Of the second endpoint each report stands for a write.
+        let lost = peer.queue.len().max(usize::from(!peer.is_second));
         self.leave(at, PeerState::Lost);
         let peer = &mut self.peers[at];
         peer.is_wanted = false;

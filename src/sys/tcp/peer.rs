@@ -10,10 +10,12 @@ use std::io;
 
 /// Messages and writes that may wait for one peer.
 const LONGEST_QUEUE: usize = 64;
-/// How long nothing is tried after a connection has failed.
+/// How long nothing is tried after a connection has failed; twice as long after each further one, up to [`DOUBLED`] times.
 const PAUSE_NS: u64 = 20_000_000;
-/// How often a connection is tried to be made anew that was lost.
-const TRIES: u32 = 3;
+const DOUBLED: u32 = 6;
+/// How often a connection that was lost may be refused, and how long it may fail otherwise, until the peer is given up.
+const REFUSALS: u32 = 3;
+const FAILING_NS: u64 = 3_000_000_000;
 /// How long a connection may take to be made, and its peer to answer, before another is tried.
 const LONGEST_NS: u64 = 5_000_000_000;
 
@@ -50,8 +52,10 @@ pub struct TcpPeer {
     pub is_wanted: bool,
     /// There was a connection.
     pub was_open: bool,
-    /// Connections that were tried in vain since there was one.
+    /// Connections that were tried in vain since there was one, those of them that were refused, and when the first was.
     tries: u32,
+    refusals: u32,
+    failing_since: u64,
     /// When the next is tried.
     not_before: u64,
     /// Why there is none.
@@ -73,6 +77,8 @@ impl TcpPeer {
             is_wanted: false,
             was_open: false,
             tries: 0,
+            refusals: 0,
+            failing_since: 0,
             not_before: 0,
             failure: None,
         }
@@ -83,18 +89,28 @@ impl TcpPeer {
         matches!(self.state, PeerState::Open(..)) && self.queue.len() < LONGEST_QUEUE
     }
 
-    /// Is a connection being made, or to be made?
+    /// Is a connection being made?
     pub fn is_opening(&self) -> bool {
+        matches!(self.state, PeerState::Connecting(..) | PeerState::Greeting { .. })
+    }
+
+    /// When something is to be done about it if nothing comes.
+    pub fn is_due_at(&self) -> Option<u64> {
         match self.state {
-            PeerState::Connecting(..) | PeerState::Greeting { .. } => true,
-            PeerState::None => self.is_wanted,
-            PeerState::Open(..) | PeerState::Lost => false,
+            PeerState::None => self.can_be_reached().then_some(self.not_before),
+            PeerState::Connecting(_, since) | PeerState::Greeting { since, .. } => Some(since + LONGEST_NS),
+            PeerState::Open(..) | PeerState::Lost => None,
         }
+    }
+
+    /// It is wanted, and its token is known.
+    fn can_be_reached(&self) -> bool {
+        self.is_wanted && self.id.is_some()
     }
 
     /// Is a connection to be begun now?
     pub fn is_due(&self, now: u64) -> bool {
-        self.is_wanted && matches!(self.state, PeerState::None) && now >= self.not_before
+        self.can_be_reached() && matches!(self.state, PeerState::None) && now >= self.not_before
     }
 
     /// Is the time over in which a connection is made?
@@ -111,21 +127,30 @@ impl TcpPeer {
         Standing { taken: self.taken, number: self.number }
     }
 
+    /// What had gone in part goes again. False: it cannot.
+    pub fn begin_again(&mut self) -> bool {
+        self.queue.front_mut().is_none_or(UnsentItem::begin_again)
+    }
+
     /// There is a connection by which all has come that was sent by earlier ones.
     pub fn open(&mut self, stream: TcpSocket, most_words: usize) {
-        // What had gone in part goes again.
-        self.queue.iter_mut().take(1).for_each(UnsentItem::begin_again);
         self.state = PeerState::Open(stream, ItemIntake::new(most_words, self.is_second, self.taken));
-        (self.was_open, self.tries, self.is_wanted, self.failure) = (true, 0, false, None);
+        (self.tries, self.refusals) = (0, 0);
+        (self.was_open, self.is_wanted, self.failure) = (true, false, None);
     }
 
     /// A connection could not be made. True: it is given up.
     pub fn failed(&mut self, why: &io::Error, now: u64) -> bool {
         self.failure = Some(why.to_string());
         self.state = PeerState::None;
-        self.not_before = now + PAUSE_NS;
+        self.not_before = now + (PAUSE_NS << self.tries.min(DOUBLED));
+        if self.tries == 0 {
+            self.failing_since = now;
+        }
         self.tries += 1;
-        self.was_open && self.tries >= TRIES
+        self.refusals += u32::from(why.kind() == io::ErrorKind::ConnectionRefused);
+        let is_over = self.refusals >= REFUSALS || now.saturating_sub(self.failing_since) > FAILING_NS;
+        self.was_open && is_over
     }
 
     /// Sends what waits. `Ok(true)`: nothing waits any more. The number of items that have gone is added to `gone`.

@@ -1,15 +1,44 @@
 //! A TCP connection that never waits.
 
 use super::wire::Name;
-use crate::sys::network;
+use crate::sys::{fork, network};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// One end of a connection.
-pub struct TcpSocket(OwnedFd);
+/// One end of a connection. Dropping it ends the connection, but in a forked child, where it is the parent's.
+pub struct TcpSocket {
+    descriptor: OwnedFd,
+    /// The process that has made it.
+    generation: u32,
+}
+
+impl Drop for TcpSocket {
+    fn drop(&mut self) {
+        // A child of this process may hold it open.
+        if self.generation == fork::generation() {
+            // SAFETY: no pointers.
+            unsafe { libc::shutdown(self.descriptor(), libc::SHUT_RDWR) };
+        }
+    }
+}
+
+/// When a firewall that forgets idle connections is reminded of them, in seconds: after silence, and again; and how often in vain.
+const REMINDED: u32 = 30;
+const AGAIN: u32 = 10;
+const IN_VAIN: u32 = 9;
+
+/// Has a socket send at once, and keep its connection alive.
+fn settle(fd: &OwnedFd) -> io::Result<()> {
+    setsockopt(fd, sockopt::TcpNoDelay, &true)?;
+    setsockopt(fd, sockopt::KeepAlive, &true)?;
+    setsockopt(fd, sockopt::TcpKeepIdle, &REMINDED)?;
+    setsockopt(fd, sockopt::TcpKeepInterval, &AGAIN)?;
+    setsockopt(fd, sockopt::TcpKeepCount, &IN_VAIN)?;
+    Ok(())
+}
 
 /// A range of memory that the kernel reads or fills.
 pub type Range = libc::iovec;
@@ -35,9 +64,17 @@ impl TcpSocket {
     /// Takes over an accepted connection.
     pub fn accepted(stream: TcpStream) -> io::Result<TcpSocket> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        // SAFETY: a descriptor that nobody else owns.
-        Ok(TcpSocket(unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }))
+        let descriptor = OwnedFd::from(stream);
+        settle(&descriptor)?;
+        Ok(TcpSocket { descriptor, generation: fork::generation() })
+    }
+
+    /// An end of another kind of connection.
+    #[cfg(test)]
+    pub fn of(descriptor: OwnedFd) -> TcpSocket {
+        setsockopt(&descriptor, sockopt::ReceiveTimeout, &nix::sys::time::TimeVal::new(0, 1))
+            .expect("a socket");
+        TcpSocket { descriptor, generation: fork::generation() }
     }
 
     /// Begins to connect, from a local address.
@@ -45,12 +82,14 @@ impl TcpSocket {
         let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Stream, flags, None)?;
-        setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
+        settle(&fd)?;
         // The port is chosen when it connects: one port serves for connections to several peers. Old systems cannot.
         let _ = setsockopt(&fd, sockopt::IpBindAddressNoPort, &true);
         socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
         match socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
-            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(TcpSocket(fd)),
+            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => {
+                Ok(TcpSocket { descriptor: fd, generation: fork::generation() })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -62,15 +101,15 @@ impl TcpSocket {
         if unsafe { libc::poll(&mut watched, 1, 0) } <= 0 {
             return Ok(false);
         }
-        match socket::getsockopt(&self.0, sockopt::SocketError)? {
-            0 => network::refuse_own_end(&self.0, to.at).map(|()| true),
+        match socket::getsockopt(&self.descriptor, sockopt::SocketError)? {
+            0 => network::refuse_own_end(&self.descriptor, to.at).map(|()| true),
             error => Err(io::Error::from_raw_os_error(error)),
         }
     }
 
     /// Returns its descriptor.
     pub fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.descriptor.as_raw_fd()
     }
 
     /// Sends words, and returns how many bytes the kernel has taken.
@@ -105,6 +144,15 @@ impl TcpSocket {
         done(unsafe {
             let base = words.as_mut_ptr().cast::<u8>().add(from);
             libc::syscall(libc::SYS_recvfrom, fd, base, most, flags, 0usize, 0usize)
+        })
+    }
+
+    /// Tells whether something has come: 0 is the end of what comes, `None` nothing yet.
+    pub fn peek(&self) -> io::Result<Option<usize>> {
+        let (mut byte, flags) = (0u8, libc::MSG_DONTWAIT | libc::MSG_PEEK);
+        // SAFETY: a byte of this stack.
+        done(unsafe {
+            libc::syscall(libc::SYS_recvfrom, self.descriptor(), &raw mut byte, 1, flags, 0usize, 0usize)
         })
     }
 

@@ -140,7 +140,7 @@ fn a_peer_that_is_gone_is_told_to_be_lost() {
         !come.lost.is_empty()
     });
     assert!(come.lost[0].contains("refused") && come.lost[0].contains("PeerId(0)"), "{:?}", come.lost);
-    assert!(!one.send(to[0], &[1; 3]).unwrap() && one.may_sleep());
+    assert!(!one.send(to[0], &[1; 3]).unwrap() && one.may_sleep().is_some());
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn strangers_are_sent_away_and_disturb_nobody() {
     (0..20).for_each(|value| pass(&mut both, to[0], 0, value));
     until("their end", || {
         both[1].poll(&mut |_| ()).unwrap();
-        both[1].guests.len() == 100
+        (1..=64).contains(&both[1].guests.len())
     });
     // Silent ones are kept for a while; the others are closed.
     strangers[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();

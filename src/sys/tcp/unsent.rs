@@ -20,6 +20,8 @@ pub struct UnsentItem {
     /// Bytes that the kernel has taken.
     taken: usize,
     pub is_lent: bool,
+    /// Its bytes were given back when its trailer had gone in part: it cannot go again.
+    is_torn: bool,
 }
 
 impl UnsentItem {
@@ -28,7 +30,17 @@ impl UnsentItem {
         let mut head = [0; WRITE_HEAD];
         head[0] = wire::message(words.len());
         let (head_words, words) = (wire::MESSAGE_HEAD, words.to_vec());
-        UnsentItem { head, head_words, base: 0, bytes: 0, padding: 0, words, taken, is_lent: false }
+        UnsentItem {
+            head,
+            head_words,
+            base: 0,
+            bytes: 0,
+            padding: 0,
+            words,
+            taken,
+            is_lent: false,
+            is_torn: false,
+        }
     }
 
     /// A write of a range that begins at an address.
@@ -42,6 +54,7 @@ impl UnsentItem {
             words: trailer.to_vec(),
             taken: 0,
             is_lent,
+            is_torn: false,
         }
     }
 
@@ -49,14 +62,16 @@ impl UnsentItem {
     pub fn give_back(&mut self, withdraw: &dyn Fn(&mut [u64])) {
         (self.base, self.is_lent) = (0, false);
         // A trailer that has gone in part belongs to bytes that have gone.
-        if self.taken <= self.head_words * 8 + self.bytes + self.padding {
+        self.is_torn = self.taken > self.head_words * 8 + self.bytes + self.padding;
+        if !self.is_torn {
             withdraw(&mut self.words);
         }
     }
 
-    /// It goes again from its beginning, by another connection.
-    pub fn begin_again(&mut self) {
+    /// It goes again from its beginning, by another connection. False: it cannot.
+    pub fn begin_again(&mut self) -> bool {
         self.taken = 0;
+        !self.is_torn
     }
 
     /// Has the kernel take it. True: all of it.

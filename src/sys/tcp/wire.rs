@@ -1,7 +1,7 @@
 //! What goes over a connection: words of 64 bits, in the byte order of the machines.
 //!
 //! ```text
-//!     who connects    | HELLO | the other endpoint's token | its own name | where it stands |
+//!     who connects    | HELLO | the other endpoint's token | its own address | where it stands |
 //!     who accepts     | WELCOME | where it stands |
 //!     then, both      | MESSAGE, words | the words |
 //!                     | WRITE, words of the trailer | data | bytes | place | place of the trailer | the bytes, padded to a word | the trailer |
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const HELLO: u64 = u64::from_le_bytes(*b"PennyT\x01\x00");
 const WELCOME: u64 = u64::from_le_bytes(*b"PennyW\x01\x00");
 /// Words of a greeting and of its answer.
-pub const HELLO_WORDS: usize = 4 + NAME_WORDS;
+pub const HELLO_WORDS: usize = 3 + NAME_WORDS;
 pub const WELCOME_WORDS: usize = 3;
 /// Words of a name.
 const NAME_WORDS: usize = 4;
@@ -45,6 +45,11 @@ impl Name {
             IpAddr::V6(ip) => (V6, (ip.to_bits() >> 64) as u64, ip.to_bits() as u64),
         };
         [family << 32 | u64::from(self.at.port()), high, low, self.token]
+    }
+
+    /// Of two that connect to each other at once, whose connection serves?
+    pub fn comes_before(self, other: SocketAddr) -> bool {
+        self.at < other
     }
 
     /// Returns its bytes.
@@ -81,14 +86,15 @@ pub struct Standing {
 
 /// Returns the words of a greeting.
 pub fn hello(token: u64, own: Name, standing: Standing) -> [u64; HELLO_WORDS] {
-    let [a, b, c, d] = own.words();
-    [HELLO, token, a, b, c, d, standing.taken, standing.number]
+    // Another process may listen at the port by now: it is not shown this endpoint's token.
+    let [first, high, low, _] = own.words();
+    [HELLO, token, first, high, low, standing.taken, standing.number]
 }
 
-/// Reads a greeting: the token that was shown, who it is, and where it stands.
-pub fn hello_of(words: [u64; HELLO_WORDS]) -> Option<(u64, Name, Standing)> {
-    let [HELLO, token, .., taken, number] = words else { return None };
-    Some((token, Name::of(&words[2..2 + NAME_WORDS])?, Standing { taken, number }))
+/// Reads a greeting: the token that was shown, the address of who shows it, and where it stands.
+pub fn hello_of(words: [u64; HELLO_WORDS]) -> Option<(u64, SocketAddr, Standing)> {
+    let [HELLO, token, first, high, low, taken, number] = words else { return None };
+    Some((token, Name::of(&[first, high, low, 0])?.at, Standing { taken, number }))
 }
 
 /// Returns the words of the answer.
@@ -170,7 +176,8 @@ mod tests {
             let name = Name { at: at.parse().unwrap(), token: u64::MAX - 3 };
             assert_eq!(Name::of_bytes(&name.bytes()), Some(name));
             let standing = Standing { taken: 77, number: 3 };
-            assert_eq!(hello_of(hello(9, name, standing)), Some((9, name, standing)));
+            assert_eq!(hello_of(hello(9, name, standing)), Some((9, name.at, standing)));
+            assert!(!hello(9, name, standing).contains(&name.token));
             assert_eq!(welcome_of(welcome(standing)), Some(standing));
         }
         assert_eq!(Name::of_bytes(&[0; 32]), None);

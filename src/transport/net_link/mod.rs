@@ -354,7 +354,7 @@ impl Link for NetLink {
             return None;
         }
         let most = if state.others.is_waiting { RETRY } else { state.others.until_look() };
-        state.rails.may_sleep().then_some(most)
+        state.rails.may_sleep().map(|time| time.min(most))
     }
 }
 

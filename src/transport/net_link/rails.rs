@@ -16,6 +16,7 @@ use crate::sys::network::Interface;
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// The endpoints of a link, one on each rail.
 pub struct Rails {
@@ -74,9 +75,10 @@ impl Rails {
         self.endpoints.iter_mut().for_each(|endpoint| endpoint.close_descriptor());
     }
 
-    /// Tells whether the descriptor may be waited for.
-    pub fn may_sleep(&mut self) -> bool {
-        self.endpoints.iter_mut().all(|endpoint| endpoint.may_sleep())
+    /// How long the descriptor may be waited for. `None`: poll first.
+    pub fn may_sleep(&mut self) -> Option<Duration> {
+        let mut times = self.endpoints.iter_mut().map(|endpoint| endpoint.may_sleep());
+        times.try_fold(Duration::MAX, |least, time| Some(least.min(time?)))
     }
 }
 
