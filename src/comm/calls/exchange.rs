@@ -16,11 +16,11 @@ use super::repeat::Recipe;
 use super::told;
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
-use crate::exec::{self, PreparedCall, ProgramProgress, borrowed, direct};
+use crate::exec::{self, PeerProgress, PreparedCall, ProgramProgress, borrowed, direct};
 use crate::memory::view::Payload;
-use crate::transport::Scope;
 use crate::transport::arrival::Offer;
 use crate::transport::waiting::Polls;
+use crate::transport::{Scope, Transport};
 use crate::types::Collective;
 
 /// Calls between two times that a rank tells its core, which it also does in long waits.
@@ -137,22 +137,51 @@ pub(in crate::comm) struct Entered<'a> {
     ended: Result<()>,
 }
 
+/// Takes the peers' data of a collective that was entered. Returns the algorithm by which it goes on where it needs a program.
+#[inline(always)]
+fn take_directly(
+    t: &Transport,
+    scope: &mut Scope,
+    peers: &mut PeerProgress,
+    job: &PreparedCall<'_>,
+    recipe: &Recipe,
+) -> Result<Option<usize>> {
+    match direct::run(t, scope, peers, job)? {
+        direct::DirectOutcome::Done if recipe.lends => borrowed::await_readers(t, scope, job).map(|()| None),
+        direct::DirectOutcome::Done => Ok(None),
+        direct::DirectOutcome::NeedsProgram => Ok(Some(recipe.shared_algorithm)),
+    }
+}
+
 impl CommCore {
     /// Makes a collective like the last one, whose data come with the arrivals, without keeping anything of it: an [`Exchange`] from
-    /// its first stage to its last. `polls`: as in [`Scope`].
+    /// its first stage to its last. What it needs of the call is put together once, and stays where it is: each copy shows in calls of a few bytes.
     #[inline(always)]
     pub(in crate::comm) fn exchange_directly<'a>(
         &mut self,
         collective: Collective,
         [input, output]: [Payload<'a>; 2],
         in_place: bool,
-        polls: Polls,
     ) -> Option<Directly<'a>> {
-        let (mut scope, ended) = self.enter_like_the_last(collective, [input, output], in_place, polls)?;
-        self.finish_directly(collective, [input, output], in_place, &mut scope, ended)
+        let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
+        let repeat = repeat.as_ref()?;
+        *seq += 1;
+        let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), None);
+        let job = repeat.job(collective, input, output, in_place);
+        let ended = match direct::enter(transport, &mut scope, peers, &job, true) {
+            Ok(()) => take_directly(transport, &mut scope, peers, &job, &repeat.recipe),
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(None) => Some(Directly::Over(self.end_exchange(&scope, Ok(())))),
+            Ok(Some(algorithm)) => {
+                self.leave(collective, [input, output], in_place, scope, Stage::Program(algorithm))
+            }
+            Err(error) => Some(Directly::Over(self.end_exchange(&scope, Err(error)))),
+        }
     }
 
-    /// Enters a collective like the last one, whose data come with the arrivals. `None`: there was none.
+    /// Enters a collective like the last one, whose data come with the arrivals, as a call that is polled. `None`: there was none.
     #[inline(always)]
     pub(in crate::comm) fn enter_directly<'a>(
         &mut self,
@@ -161,70 +190,36 @@ impl CommCore {
         in_place: bool,
         polls: Polls,
     ) -> Option<Entered<'a>> {
-        let (scope, ended) = self.enter_like_the_last(collective, [input, output], in_place, polls)?;
-        Some(Entered { collective, input, output, in_place, scope, ended })
-    }
-
-    /// Enters it: its state is returned in place, since a struct of it would go through memory.
-    #[inline(always)]
-    fn enter_like_the_last(
-        &mut self,
-        collective: Collective,
-        [input, output]: [Payload<'_>; 2],
-        in_place: bool,
-        polls: Polls,
-    ) -> Option<(Scope, Result<()>)> {
         let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
         let repeat = repeat.as_ref()?;
         *seq += 1;
         let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), polls);
         let job = repeat.job(collective, input, output, in_place);
         let ended = direct::enter(transport, &mut scope, peers, &job, true);
-        Some((scope, ended))
+        Some(Entered { collective, input, output, in_place, scope, ended })
     }
 
     /// Takes the peers' data of a collective that was entered, the newest of its communicator.
     #[inline(always)]
     pub(in crate::comm) fn end_directly<'a>(&mut self, entered: Entered<'a>) -> Option<Directly<'a>> {
         let Entered { collective, input, output, in_place, mut scope, ended } = entered;
-        self.finish_directly(collective, [input, output], in_place, &mut scope, ended)
-    }
-
-    /// Takes the peers' data, where entering has gone well.
-    #[inline(always)]
-    fn finish_directly<'a>(
-        &mut self,
-        collective: Collective,
-        [input, output]: [Payload<'a>; 2],
-        in_place: bool,
-        scope: &mut Scope,
-        mut ended: Result<()>,
-    ) -> Option<Directly<'a>> {
         let CommCore { repeat, transport, peers, .. } = self;
         let repeat = repeat.as_ref()?;
-        let is_polled = scope.polls.is_some();
-        let is_left = |ended: &Result<()>| is_polled && ended.as_ref().is_err_and(Error::is_pending);
-        if is_left(&ended) {
-            return self.leave(collective, [input, output], in_place, *scope, Stage::Entering);
-        }
-        if ended.is_ok() {
-            let job = repeat.job(collective, input, output, in_place);
-            ended = match direct::run(transport, scope, peers, &job) {
-                Ok(direct::DirectOutcome::Done) if repeat.recipe.lends => {
-                    borrowed::await_readers(transport, scope, &job)
-                }
-                Ok(direct::DirectOutcome::Done) => Ok(()),
-                Ok(direct::DirectOutcome::NeedsProgram) => {
-                    let stage = Stage::Program(repeat.recipe.shared_algorithm);
-                    return self.leave(collective, [input, output], in_place, *scope, stage);
-                }
-                Err(error) => Err(error),
-            };
-            if is_left(&ended) {
-                return self.leave(collective, [input, output], in_place, *scope, Stage::Direct);
+        let (taken, stage) = match ended {
+            Ok(()) => {
+                let job = repeat.job(collective, input, output, in_place);
+                (take_directly(transport, &mut scope, peers, &job, &repeat.recipe), Stage::Direct)
             }
-        }
-        Some(Directly::Over(self.end_exchange(scope, ended)))
+            Err(error) => (Err(error), Stage::Entering),
+        };
+        let is_polled = scope.polls.is_some();
+        let stage = match taken {
+            Ok(None) => return Some(Directly::Over(self.end_exchange(&scope, Ok(())))),
+            Ok(Some(algorithm)) => Stage::Program(algorithm),
+            Err(error) if is_polled && error.is_pending() => stage,
+            Err(error) => return Some(Directly::Over(self.end_exchange(&scope, Err(error)))),
+        };
+        self.leave(collective, [input, output], in_place, scope, stage)
     }
 
     /// Keeps what that has come to.

@@ -148,7 +148,7 @@ impl CommCore {
         let ([input, output], in_place) = self.like_the_last(call)?;
         let known = self.repeat.as_ref()?;
         let ended = match self.sends_a_copy(known, input) {
-            true => match self.exchange_directly(call.collective, [input, output], in_place, None)? {
+            true => match self.exchange_directly(call.collective, [input, output], in_place)? {
                 Directly::Over(ended) => ended,
                 Directly::Left(mut exchange) => exchange.go_on(self),
             },
