@@ -9,8 +9,45 @@ use crate::machine::{Machine, MachineTime};
 use crate::options::{Buffers, Options};
 use crate::subject::Subject;
 
-/// What a line of output begins with that is a report, where the table is to be written to `-` as JSON.
-pub const LINE: &str = "#report ";
+/// What a line of output begins with that is a report, or the end of one, where the table is to be written to `-` as JSON.
+const LINE: &str = "#report ";
+/// What a line begins with that is a part of one: a launcher passes long lines on in pieces.
+const PART: &str = "#report+ ";
+/// Bytes of a part at most.
+const LONGEST: usize = 32 << 10;
+
+/// Returns a report as lines.
+pub fn lines(report: &Report) -> Result<String, String> {
+    let text = serde_json::to_string(report).map_err(|error| error.to_string())?;
+    let (mut lines, mut left) = (String::new(), &text[..]);
+    while left.len() > LONGEST {
+        let (part, others) = left.split_at(left.floor_char_boundary(LONGEST));
+        (lines, left) = (lines + PART + part + "\n", others);
+    }
+    Ok(lines + LINE + left)
+}
+
+/// Reports that come by lines.
+#[derive(Default)]
+pub struct Reports {
+    parts: Vec<u8>,
+    /// Those that have come as a whole.
+    pub whole: Vec<Report>,
+}
+
+impl Reports {
+    /// Takes a line if it is one of a report.
+    pub fn take(&mut self, line: &[u8]) -> bool {
+        if let Some(part) = line.strip_prefix(PART.as_bytes()) {
+            self.parts.extend(part);
+            return true;
+        }
+        let Some(end) = line.strip_prefix(LINE.as_bytes()) else { return false };
+        self.parts.extend(end);
+        self.whole.extend(serde_json::from_slice::<Report>(&std::mem::take(&mut self.parts)));
+        true
+    }
+}
 
 /// One launch's results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -273,6 +310,21 @@ mod tests {
         assert!(report(vec![row(Some(0)), row(Some(1))]).foot().contains("2 FAILED"));
         assert!(report(vec![row(Some(0))]).foot().contains("0 OK"));
         assert!(report(vec![row(None)]).foot().contains("not checked"));
+    }
+
+    #[test]
+    fn a_report_of_any_length_comes_by_lines_that_are_not_long() {
+        for rows in [0, 1, 500] {
+            let sent = report((0..rows).map(|_| row(Some(0))).collect());
+            let text = lines(&sent).unwrap();
+            let mut come = Reports::default();
+            for line in text.lines() {
+                assert!(line.len() < 40 << 10 && come.take(line.as_bytes()));
+            }
+            assert!(!come.take(b"# a table") && (rows < 500 || text.lines().count() > 3));
+            assert_eq!(come.whole.len(), 1);
+            assert_eq!(come.whole[0].rows.len(), rows);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::capi::Communicator;
 use crate::host::Host;
 use crate::measure::{Bench, Case, Place};
 use crate::options::{Options, Variant};
-use crate::report::{LINE, Report, Row};
+use crate::report::{self, Report, Row};
 use crate::subject::Subject;
 
 /// Runs a program on this rank. 0: all was right; 1: something was wrong; 2: the options were.
@@ -108,7 +108,7 @@ fn measure_all(
     say(report.foot());
     if let (true, Some(path)) = (speaks, &variant.json) {
         match path.as_os_str() == "-" {
-            true => println!("{LINE}{}", serde_json::to_string(&report).map_err(|e| e.to_string())?),
+            true => println!("{}", report::lines(&report)?),
             false => {
                 let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
                 std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;

@@ -11,7 +11,7 @@ use penny::internals::comm;
 use penny::sim::algorithms;
 use penny::sim::plan::RankView;
 use penny_bench::options::{Buffers, Options, Variant};
-use penny_bench::report::{LINE, Report};
+use penny_bench::report::{Report, Reports};
 use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
@@ -118,25 +118,25 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
         can_serve(&args, hosts.is_some(), ranks, variant)?;
     }
     let progress = progress(rows * variants.len());
-    let mut reports = Vec::new();
+    let mut reports = Reports::default();
     let mut out = PassedOn::default();
     for variant in variants {
         let name = variant.algorithm.as_deref().unwrap_or("auto");
         progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
-        let mut show = |line: Line| match line.text.strip_prefix(LINE.as_bytes()) {
-            // The table is kept even if its results are wrong.
-            Some(report) => reports.extend(serde_json::from_slice::<Report>(report)),
-            None => show(line, &progress, &mut out),
+        // The table is kept even if its results are wrong.
+        let mut show = |line: Line| match reports.take(line.text) {
+            true => {}
+            false => show(line, &progress, &mut out),
         };
         let outcome = launch::run_work(work(&args, hosts.as_deref(), ranks, &variant)?, Some(&mut show));
         if outcome.code != 0 {
             progress.finish_and_clear();
-            write_reports(&args, ranks, &reports)?;
+            write_reports(&args, ranks, &reports.whole)?;
             return Ok(outcome.report("penny perf"));
         }
     }
     progress.finish_and_clear();
-    write_reports(&args, ranks, &reports)?;
+    write_reports(&args, ranks, &reports.whole)?;
     out.end().map(|()| ExitCode::SUCCESS)
 }
 
