@@ -21,7 +21,8 @@ pub fn lines(report: &Report) -> Result<String, String> {
     let text = serde_json::to_string(report).map_err(|error| error.to_string())?;
     let (mut lines, mut left) = (String::new(), &text[..]);
     while left.len() > LONGEST {
-        let (part, others) = left.split_at(left.floor_char_boundary(LONGEST));
+        let end = (0..=LONGEST).rev().find(|&end| left.is_char_boundary(end)).unwrap_or(left.len());
+        let (part, others) = left.split_at(end);
         (lines, left) = (lines + PART + part + "\n", others);
     }
     Ok(lines + LINE + left)
