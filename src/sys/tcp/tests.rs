@@ -196,6 +196,78 @@ fn a_greeting_that_has_lain_while_another_connection_was_made_is_not_believed() 
     }
 }
 
+/// A greeting to one side of a pair as from the other, with this number.
+fn greeting(both: &[TcpEndpoint; 2], number: u64) -> TcpStream {
+    let [from, to] = both.each_ref().map(|one| one.door.as_ref().unwrap().name);
+    let mut stream = TcpStream::connect(to.at).unwrap();
+    let words = wire::hello(to.token, from, wire::Standing { taken: 0, number });
+    stream.write_all(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>()).unwrap();
+    stream
+}
+
+#[test]
+fn greetings_that_are_old_and_greetings_whose_end_has_come_replace_no_connection() {
+    for (number, is_closed) in [(1, false), (99, true)] {
+        let (mut both, to) = pair();
+        pass(&mut both, to[0], 0, 1);
+        pass(&mut both, to[1], 1, 2);
+        let numbers = both.each_ref().map(|one| one.peers[0].number);
+        let stream = greeting(&both, number);
+        let kept = (!is_closed).then_some(stream);
+        until("a look at it", || {
+            both[1].look_after_connections(&mut |_| ());
+            std::thread::sleep(Duration::from_millis(1));
+            both[1].guests.is_empty() && both[1].next_due().is_none()
+        });
+        (0..20).for_each(|value| pass(&mut both, to[value as usize % 2], value as usize % 2, value));
+        assert_eq!(both.each_ref().map(|one| one.peers[0].number), numbers, "{number}: no other was made");
+        drop(kept);
+    }
+}
+
+#[test]
+fn what_lies_in_the_socket_of_a_connection_that_is_replaced_has_come() {
+    let (mut both, to) = pair();
+    pass(&mut both, to[0], 0, 1);
+    (0..3).for_each(|value| assert!(both[0].send(to[0], &[value; 9]).unwrap()));
+    reset(&both[0]);
+    until("a greeting", || {
+        both[0].poll(&mut |_| ()).unwrap();
+        matches!(both[0].peers[0].state, PeerState::Greeting { .. })
+    });
+    let mut come = [Come::default(), Come::default()];
+    until("another connection", || {
+        let messages = &mut come[1].messages;
+        both[1].look_after_connections(&mut |report| match report {
+            Report::Message(words) => messages.push(words.to_vec()),
+            _ => panic!("another report"),
+        });
+        come[0].take(&mut both[0]);
+        both[0].open.len() == 1
+    });
+    assert!(come.iter().all(|come| come.lost.is_empty()), "{come:?}");
+    assert_eq!(come[1].messages, [[0; 9], [1; 9], [2; 9]]);
+}
+
+#[test]
+fn what_has_come_by_a_connection_to_which_nothing_can_be_sent_is_taken_in() {
+    let (mut both, to) = pair();
+    pass(&mut both, to[0], 0, 1);
+    while both[1].pending() == 0 {
+        assert!(both[1].send(to[1], &[9; WORDS]).unwrap());
+    }
+    (0..3).for_each(|value| assert!(both[0].send(to[0], &[value; 9]).unwrap()));
+    // What it has not read is a reason for the system to end the connection at once.
+    both[0].leave(0, PeerState::None);
+    let mut come = Come::default();
+    until("its end", || {
+        come.take(&mut both[1]);
+        both[0].poll(&mut |_| ()).unwrap();
+        !come.lost.is_empty()
+    });
+    assert_eq!(come.messages, [[0; 9], [1; 9], [2; 9]]);
+}
+
 #[test]
 fn strangers_are_sent_away_and_disturb_nobody() {
     let (mut both, to) = pair();

@@ -119,3 +119,29 @@ impl UnsentItem {
         (ranges, number, bytes, true)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::endpoint::Place;
+    use crate::sys::endpoint::tests::Words;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_item_whose_bytes_were_given_back_goes_again_only_if_its_trailer_shows_none() {
+        let (_, base) = Words::new(4, 7);
+        let place = Place { address: 0, key: 0 };
+        for (trailer_words, goes_again) in [(1, true), (100_000, false)] {
+            let head = WriteHead { trailer_words, data: 0, bytes: 32, places: [place; 2] };
+            let mut item = UnsentItem::write(head, base, &vec![5; trailer_words], true);
+            let (_other, one) = UnixStream::pair().unwrap();
+            let socket = TcpSocket::of(one.into());
+            // The socket takes the bytes, and of the long trailer a part.
+            let is_sent = goes_again || !item.send_on(&socket).unwrap();
+            item.give_back(&|words| words.fill(0));
+            assert!(is_sent && !item.is_lent);
+            assert_eq!(item.words.iter().all(|&word| word == 0), goes_again, "the trailer");
+            assert_eq!(item.begin_again(), goes_again);
+        }
+    }
+}
