@@ -1,6 +1,5 @@
 //! System calls, one family a file, behind safe functions. Nothing above this folder names `libc` or `nix`.
 
-pub mod any_readable;
 pub mod available_memory;
 pub mod background;
 pub mod cache;
@@ -33,3 +32,4 @@ pub mod shm;
 pub mod socket;
 pub mod tcp;
 pub mod waiting;
+pub mod watched;

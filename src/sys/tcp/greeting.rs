@@ -1,6 +1,6 @@
 //! How connections are made: by either side, with a greeting that is answered.
 //!
-//! Where both connect at the same time, one connection serves: that of the lesser name, if it is made.
+//! Where both connect at the same time, one connection serves: that of the lesser address, if it is made.
 
 use super::intake::Over;
 use super::peer::{PeerState, TcpPeer};
@@ -262,7 +262,7 @@ impl TcpEndpoint {
             // It was told of this rank before this rank was told of it, or is only heard.
             None => {
                 let name = Name { at: from, token: 0 };
-                self.peers.push(TcpPeer::new(name, guest.is_second, None));
+                self.peers.push(TcpPeer::new(name, guest.is_second));
                 self.peers.len() - 1
             }
         };

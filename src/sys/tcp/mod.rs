@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!     listens      a port of the local address, and one more once the second endpoint is open
-//!     connects     when something is first to be sent to a peer: the one that has to send first, and if both do, the one with the lesser name
-//!     greets       with the peer's token and its own name: strangers are closed
+//!     connects     when something is first to be sent to a peer: the one that has to send first, and if both do, the one with the lesser address
+//!     greets       with the peer's token and its own address: strangers are closed
 //!     sends        at once into the socket; what this has no room for waits in a queue, one for each peer
 //!     polls        by receiving from each socket while they are few, which finds what comes sooner than to ask which have something
 //! ```
@@ -21,12 +21,12 @@ mod socket;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod unsent;
-mod waiting;
 mod wire;
 
 use super::endpoint::{
     Endpoint, LentRange, MappedRegion, MemoryId, PeerId, Place, RemoteMemory, Report, SourceRange, Use,
 };
+use super::watched::Watched;
 use super::{clock, network};
 use crate::error::{Error, Result};
 use door::{ListeningPort, listen};
@@ -39,7 +39,6 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
-use waiting::Watched;
 use wire::Name;
 
 /// Connections up to which each is looked at in every poll.
@@ -213,7 +212,7 @@ impl Endpoint for TcpEndpoint {
         let at = match self.find(name.at, is_second) {
             Some(at) => at,
             None => {
-                self.peers.push(TcpPeer::new(name, is_second, None));
+                self.peers.push(TcpPeer::new(name, is_second));
                 self.peers.len() - 1
             }
         };

@@ -236,6 +236,6 @@ impl TcpEndpoint {
 }
 
 /// Why a connection is over.
-pub(super) fn ended(why: Option<&io::Error>) -> String {
+fn ended(why: Option<&io::Error>) -> String {
     why.map_or("its other end was closed".into(), |why| why.to_string())
 }

@@ -63,9 +63,9 @@ pub struct TcpPeer {
 }
 
 impl TcpPeer {
-    pub fn new(name: Name, is_second: bool, id: Option<PeerId>) -> TcpPeer {
+    pub fn new(name: Name, is_second: bool) -> TcpPeer {
         TcpPeer {
-            id,
+            id: None,
             name,
             is_second,
             state: PeerState::None,

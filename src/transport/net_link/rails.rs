@@ -10,9 +10,9 @@
 
 use super::MESSAGE;
 use crate::error::{Error, Result};
-use crate::sys::any_readable::AnyReadable;
 use crate::sys::endpoint::{Carrier, Endpoint, MappedRegion, MemoryId, PeerId, Use};
 use crate::sys::network::Interface;
+use crate::sys::watched::Watched;
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
@@ -22,7 +22,7 @@ use std::time::Duration;
 pub struct Rails {
     endpoints: Vec<Box<dyn Endpoint>>,
     /// If there are several, while a thread may sleep.
-    any: Option<AnyReadable>,
+    any: Option<Watched>,
 }
 
 impl Rails {
@@ -65,7 +65,7 @@ impl Rails {
             self.endpoints.iter_mut().map(|endpoint| endpoint.open_descriptor()).collect();
         match all?[..] {
             [one] => Some(one),
-            ref several => Some(self.any.insert(AnyReadable::of(several).ok()?).descriptor()),
+            ref several => Some(self.any.insert(Watched::of(several).ok()?).descriptor()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! One descriptor for all that an endpoint waits for.
+//! One descriptor that stands for several.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -8,7 +8,7 @@ const EVENTS: usize = 32;
 /// What stands for a descriptor that is no open connection.
 const OTHER: u64 = u64::MAX;
 
-/// The descriptors that are watched.
+/// Descriptors that are watched, and one that is readable while something is to be done about any of them.
 pub struct Watched(OwnedFd);
 
 impl Watched {
@@ -21,6 +21,13 @@ impl Watched {
         }
         // SAFETY: a new descriptor that nobody else owns.
         Ok(Watched(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Watches these, which stay open as long as it is used.
+    pub fn of(descriptors: &[RawFd]) -> io::Result<Watched> {
+        let watched = Watched::new()?;
+        descriptors.iter().try_for_each(|&descriptor| watched.watch(descriptor, None, false))?;
+        Ok(watched)
     }
 
     /// Watches a descriptor, or watches it for something else: for what comes, and, if `sends`, for room. `peer`: the number of the peer whose open connection it is.
@@ -64,5 +71,31 @@ impl Watched {
     /// Returns the descriptor, which is readable while something is to be done.
     pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::kick::Kick;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    #[test]
+    fn it_is_readable_while_one_of_the_others_is() {
+        let [(mut a, its_end), (mut b, other_end)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+        let any = Watched::of(&[its_end.as_raw_fd(), other_end.as_raw_fd()]).unwrap();
+        let is_readable = || {
+            let mut watched = libc::pollfd { fd: any.descriptor(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry of this stack.
+            unsafe { libc::poll(&mut watched, 1, 0) == 1 }
+        };
+        assert!(!is_readable());
+        b.write_all(&[1]).unwrap();
+        assert!(is_readable());
+        a.write_all(&[1]).unwrap();
+        // A wait for it ends at once.
+        assert!(!Kick::new().unwrap().wait(Some(any.descriptor()), Some(Duration::from_secs(60))));
     }
 }
