@@ -270,7 +270,7 @@ pub(super) fn read_of<'v>(input: Payload<'v>, t: &Transport, job: &PreparedCall<
 }
 
 /// Returns what this rank reads of the payload of another one's arrival.
-#[inline]
+#[inline(always)]
 pub(super) fn payload_from<'v>(
     r: Rank,
     t: &'v Transport,
@@ -298,7 +298,7 @@ pub(super) fn input_bytes(job: &PreparedCall<'_>, nranks: u32) -> usize {
     job.limit.min(blocks as usize * job.count) * job.size
 }
 
-#[inline]
+#[inline(always)]
 fn fold<'v>(
     job: &PreparedCall<'_>,
     n: u32,
@@ -308,15 +308,13 @@ fn fold<'v>(
 ) {
     let Some(fold) = job.fold else { return };
     let source = |r| FoldSource { view: from(r), raw: true };
-    let dest = &[Dest::cached(dest)];
-    match n {
-        1 => return fold.fold(&[source(0)], dest, count, true),
-        2 => return fold.fold(&[source(0), source(1)], dest, count, true),
-        _ => {}
+    let dest = Dest::cached(dest);
+    if n == 2 {
+        return fold.fold_two(source(0), source(1), dest, count, true);
     }
     let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: true });
     (0..n).for_each(|r| sources.push(source(r)));
-    fold.fold(sources.as_slice(), dest, count, true);
+    fold.fold(sources.as_slice(), &[dest], count, true);
 }
 
 #[inline]

@@ -230,11 +230,17 @@ impl From<UniqueId> for pennyUniqueId {
     }
 }
 
+/// Words the refusal of a number that an enum does not list.
+#[cold]
+fn unlisted(name: &str, value: c_int, of: &str) -> Error {
+    Error::argument(format!("{name} is {value}, no {of}"))
+}
+
 impl Parameter for pennyDataType_t {
     type Admitted = DataType;
+    #[inline(always)]
     unsafe fn admit(self, name: &'static str) -> Result<DataType> {
-        DataType::from_c(self.0)
-            .ok_or_else(|| Error::argument(format!("{name} is {}, no pennyDataType_t", self.0)))
+        DataType::from_c(self.0).ok_or_else(|| unlisted(name, self.0, "pennyDataType_t"))
     }
 }
 
@@ -249,12 +255,13 @@ pub(super) enum OpArgument {
 
 impl Parameter for pennyRedOp_t {
     type Admitted = OpArgument;
+    #[inline(always)]
     unsafe fn admit(self, name: &'static str) -> Result<OpArgument> {
         if (comm::FIRST_OPERATION + 1..=comm::LAST_OPERATION).contains(&self.0) {
             return Ok(OpArgument::Made(self.0));
         }
         let known = RedOp::from_c(self.0).map(OpArgument::Known);
-        known.ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
+        known.ok_or_else(|| unlisted(name, self.0, "pennyRedOp_t"))
     }
 }
 

@@ -148,7 +148,7 @@ fn family_of_amd_with_erms() -> Option<u32> {
 
 /// Copies `src` over lines that another core has read last, as [`copy`] does. The lines of small payloads were claimed, so they are
 /// copied without `rep movsb`, which starts late. `all`: the bytes of the payload that the copy is a part of.
-#[inline]
+#[inline(always)]
 pub fn copy_over(dst: Payload<'_>, src: Payload<'_>, all: usize) {
     if dst.bytes() < SHORTEST || all > limits().stored {
         return copy(dst, src, false);

@@ -120,22 +120,31 @@ impl Fold {
     /// or nothing is given to fold.
     #[inline]
     pub fn fold(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
-        // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
-        if let (&[a, b], &[Dest { view: dest, non_temporal: false }], Stages::Plain { map, join, divide }) =
-            (sources, dests, self.stages)
+        match (sources, dests) {
+            (&[a, b], &[dest]) => self.fold_two(a, b, dest, count, finish),
+            _ => self.fold_any(sources, dests, count, finish),
+        }
+    }
+
+    /// Folds two sources as [`Fold::fold`] does. Operands that need neither map nor division go without a detour: they are on the path of
+    /// the smallest messages.
+    #[inline(always)]
+    pub fn fold_two(&self, a: FoldSource<'_>, b: FoldSource<'_>, dest: Dest<'_>, count: usize, finish: bool) {
+        if let (Stages::Plain { map, join, divide }, false) = (self.stages, dest.non_temporal)
             && !(finish && divide.is_some() || map.is_some() && join.is_plain() && (a.raw || b.raw))
             && count
                 .checked_mul(self.size)
-                .is_some_and(|bytes| bytes <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()))
+                .is_some_and(|bytes| bytes <= a.view.bytes().min(b.view.bytes()).min(dest.view.bytes()))
         {
-            debug_assert!(apart(sources, dests, count * self.size));
+            debug_assert!(apart(&[a, b], &[dest], count * self.size));
             // SAFETY: the views hold `count` elements, and the stages are of this CPU.
-            return unsafe { self.combine(join, dest.addr(), a.operand(0), b.operand(0), count) };
+            return unsafe { self.combine(join, dest.view.addr(), a.operand(0), b.operand(0), count) };
         }
-        self.fold_any(sources, dests, count, finish);
+        self.fold_any(&[a, b], &[dest], count, finish);
     }
 
     /// Folds as [`Fold::fold`] does.
+    #[inline(never)]
     fn fold_any(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
         assert!(!sources.is_empty(), "a fold has at least one source");

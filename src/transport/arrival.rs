@@ -191,7 +191,7 @@ impl Transport {
 
     /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
     /// fetched together, and not one after the other. `mutual`: see [`Transport::payload_of`].
-    #[inline]
+    #[inline(always)]
     pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize, mutual: bool) -> Result<Offer> {
         if bytes > INLINE {
             let line = self.lines(peer).arrival(peer, scope.seq);

@@ -221,7 +221,7 @@ impl Transport {
     }
 
     /// Rings the doorbells of ranks that sleep. Call it after every store that a peer may wait for.
-    #[inline]
+    #[inline(always)]
     pub fn after_post(&self) {
         if self.control.header().sleepers.after_post() {
             self.ring_all();
@@ -256,7 +256,7 @@ impl Transport {
     }
 
     /// Waits for a rank's arrival and holds its arguments against ours.
-    #[inline]
+    #[inline(always)]
     pub fn meet(&self, peer: Rank, scope: &mut Scope) -> Result<Offer> {
         let line = self.lines(peer).arrival(peer, scope.seq);
         let seq = scope.seq;

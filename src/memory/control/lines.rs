@@ -45,6 +45,7 @@ impl Lines {
     pub fn layout(&self) -> Layout {
         self.layout
     }
+    #[inline]
     pub(super) fn nth<T: ShmSafe>(&self, base: usize, index: usize, limit: usize) -> &T {
         assert!(index < limit, "a rank outside of its communicator");
         &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
@@ -60,7 +61,7 @@ impl Lines {
         self.nth(self.layout.life, rank as usize, self.layout.nranks)
     }
     /// A rank's record of call `seq`.
-    #[inline]
+    #[inline(always)]
     pub fn record(&self, rank: u32, seq: u64) -> &Record {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         let index = rank as usize * RECORDS + seq as usize % RECORDS;
@@ -76,18 +77,18 @@ impl Lines {
     pub fn doorbell(&self, rank: u32) -> &Doorbell {
         self.nth(self.layout.doorbell, rank as usize, self.layout.nranks)
     }
-    #[inline]
+    #[inline(always)]
     fn arrival_at(&self, rank: u32, seq: u64) -> usize {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         self.layout.arrivals(seq) + rank as usize * ARRIVAL
     }
     /// A rank's arrival line for call `seq`.
-    #[inline]
+    #[inline(always)]
     pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
         &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
     }
     /// That arrival's payload of `bytes` bytes (see `arrivals.rs`).
-    #[inline]
+    #[inline(always)]
     pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         assert!(bytes <= largest_payload(self.layout.nranks), "a payload larger than its place");
         if bytes > BEHIND {
@@ -98,13 +99,13 @@ impl Lines {
         self.segment.view(line + size_of::<Arrival>() - within, bytes).expect("within the layout")
     }
     /// Returns the place that a payload of `bytes` bytes has among those that are too large for the memory behind the line.
-    #[inline]
+    #[inline(never)]
     pub fn payload_in_blocks(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         let first = self.layout.half.payload_blocks(seq, bytes).start;
         self.segment.view(self.layout.payloads(rank) + first * BLOCK, bytes).expect("within the layout")
     }
     /// The memory of a rank's arrival line for call `seq`.
-    #[inline]
+    #[inline(always)]
     pub fn arrival_bytes(&self, rank: u32, seq: u64) -> Payload<'_> {
         self.segment.view(self.arrival_at(rank, seq), size_of::<Arrival>()).expect("within the layout")
     }
