@@ -138,6 +138,7 @@ impl CommCore {
     }
 
     /// Returns the failure that broke the communicator, if one did.
+    #[inline]
     pub(super) fn broken(&self) -> Result<()> {
         match self.shared.broken.get() {
             None => Ok(()),

@@ -26,6 +26,8 @@ pub struct PeerProgress {
     offers: Vec<Option<Offer>>,
     /// The last call that has used each block of this rank's payloads.
     used: [u64; 2 * LARGEST_HALF],
+    /// The largest payload for which the places that two ranks take in turns are reserved.
+    reserved: usize,
     /// How many arrivals in a row were there when this rank looked for the first time.
     ready: u32,
     /// Memory for operands that are read from peers' private memory.
@@ -38,7 +40,18 @@ impl Default for PeerProgress {
     fn default() -> PeerProgress {
         let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
         let (pieces, payload_use) = (Pieces::default(), PayloadUse::default());
-        PeerProgress { done: 0, met: 0, ready: 0, pace, call: 0, offers, used, pieces, payload_use }
+        PeerProgress {
+            done: 0,
+            met: 0,
+            ready: 0,
+            reserved: 0,
+            pace,
+            call: 0,
+            offers,
+            used,
+            pieces,
+            payload_use,
+        }
     }
 }
 
@@ -116,7 +129,10 @@ impl PeerProgress {
 
     /// Waits until this rank may write a payload to the place that two ranks take in turns.
     fn await_swapped_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
-        t.control().reserve_payloads(t.writes_to(), payload)?;
+        if payload > self.reserved {
+            t.control().reserve_payloads(t.writes_to(), payload)?;
+            self.reserved = payload;
+        }
         self.await_done(scope.seq.saturating_sub(2), t, scope)?;
         // What this rank writes to its own places in other calls waits for the reader of this payload.
         self.used[t.swapped_blocks(scope.seq, payload)].fill(scope.seq);

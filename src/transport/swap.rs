@@ -63,12 +63,12 @@ impl Transport {
     /// lines stay in the caches.
     #[inline]
     pub(super) fn swapped_payload(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        self.control.payload_in_blocks(owner(rank, seq), seq % 2, bytes)
+        self.control.first_payload(owner(rank, seq), seq, bytes)
     }
 
     /// Returns the blocks that such a payload takes among those of its owner.
     #[inline]
     pub fn swapped_blocks(&self, seq: u64, bytes: usize) -> Range<usize> {
-        self.control.layout().half.payload_blocks(seq % 2, bytes)
+        self.control.layout().half.first_blocks(seq, bytes)
     }
 }

@@ -72,6 +72,9 @@ pub fn advance_all(
     if progress.is_over {
         return true;
     }
+    if let [single] = transfers {
+        return single.done || advance_one(t, pairs, single, true, progress);
+    }
     let mut all = true;
     // First the receives alone: far senders are told of their buffers.
     let begins = !std::mem::replace(&mut progress.has_begun, true) && transfers.len() > 1;
@@ -86,18 +89,33 @@ pub fn advance_all(
             all = false;
             continue;
         }
-        match transfers[i].advance(t, pairs, transfers.len() == 1) {
-            Ok(None) => {}
-            Ok(Some(error)) => progress.failed(error),
-            Err(error) => {
-                progress.failed(error);
-                progress.is_over = true;
-                return true;
-            }
+        all &= advance_one(t, pairs, &mut transfers[i], false, progress);
+        if progress.is_over {
+            return true;
         }
-        all &= transfers[i].done;
     }
     all
+}
+
+/// Does what can be done of one transfer. Returns whether it is done, or cannot go on.
+#[inline(always)]
+fn advance_one(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfer: &mut PairTransfer,
+    alone: bool,
+    progress: &mut TransferProgress,
+) -> bool {
+    match transfer.advance(t, pairs, alone) {
+        Ok(None) => {}
+        Ok(Some(error)) => progress.failed(error),
+        Err(error) => {
+            progress.failed(error);
+            progress.is_over = true;
+            return true;
+        }
+    }
+    transfer.done
 }
 
 fn peers_left(transfers: &[PairTransfer]) -> impl Iterator<Item = Rank> {

@@ -34,29 +34,38 @@ impl<'a> Transfer<'a> {
     }
 
     /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
+    #[inline(always)]
     fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::no_rank("peer", self.peer, nranks));
         }
-        let name = if self.send { "sendbuff" } else { "recvbuff" };
         let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
         let Some(bytes) = bytes else {
-            return Err(Error::argument(format!(
-                "count {} of {} is more than memory can hold; is it a negative number?",
-                self.count, self.dtype
-            )));
+            return Err(self.refusal(rank, None));
         };
         if self.buffer.is_null() && bytes > 0 {
-            return Err(Error::argument(format!(
-                "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
-            )));
+            return Err(self.refusal(rank, Some(bytes)));
         }
         let data = self.buffer.view(bytes);
         // Only the receiver reads what is sent from where it lies.
-        let shared = if self.send { registered.reach_message(data) } else { None };
+        let is_read = self.send && bytes >= pair::HEAP_FROM;
+        let shared = if is_read { registered.reach_message(data) } else { None };
         let transfer =
             pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
         Ok(if self.of_collective { transfer.of_collective() } else { transfer })
+    }
+
+    /// Words the refusal of a count or, where the transfer has so many bytes, of a buffer that is NULL.
+    #[cold]
+    fn refusal(&self, rank: Rank, bytes: Option<usize>) -> Error {
+        let name = if self.send { "sendbuff" } else { "recvbuff" };
+        Error::argument(match bytes {
+            Some(bytes) => format!("{name} is NULL on rank {rank}, which needs {bytes} bytes there"),
+            None => format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            ),
+        })
     }
 }
 
@@ -71,11 +80,11 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     if let [single] = transfers
         && single.peer != rank as i32
     {
-        let single = [single.checked(rank, nranks, &c.registered)?];
-        return exchange(c, single, &[]);
+        let mut single = single.checked(rank, nranks, &c.registered)?;
+        return exchange(c, std::slice::from_mut(&mut single), &[]);
     }
-    let Checked { batch, own } = check_all(c, transfers, grouped)?;
-    exchange(c, batch, &own)
+    let Checked { mut batch, own } = check_all(c, transfers, grouped)?;
+    exchange(c, &mut batch, &own)
 }
 
 /// Looks for a message of a peer that no receive has taken. Waits for nothing.
@@ -110,7 +119,7 @@ pub(in crate::comm) fn run_with(
     c.broken()?;
     let Checked { mut batch, own } = check_all(c, receives, true)?;
     batch.extend(sends);
-    exchange(c, batch, &own)
+    exchange(c, &mut batch, &own)
 }
 
 /// Runs transfers side by side whose time on a declared machine is known otherwise.
@@ -149,19 +158,29 @@ fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Res
 }
 
 /// Moves the bytes; on a declared machine, in its time.
+#[inline(always)]
 fn exchange<'a>(
     c: &mut CommCore,
-    mut batch: impl AsMut<[pair::PairTransfer<'a>]>,
+    batch: &mut [pair::PairTransfer<'a>],
     own: &[[pair::PairTransfer<'a>; 2]],
 ) -> Result<()> {
-    let batch = batch.as_mut();
     count(c, batch);
+    if !c.timing().is_declared() {
+        return exchange_bytes(c, batch, own);
+    }
     let posts = c.transfer_posts(batch);
-    c.in_time(&posts, |c| {
-        let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
-        begin_bytes(c, batch, own, &mut progress);
-        move_bytes(c, batch, &mut progress)
-    })
+    c.in_time(&posts, |c| exchange_bytes(c, batch, own))
+}
+
+#[inline(always)]
+fn exchange_bytes<'a>(
+    c: &mut CommCore,
+    batch: &mut [pair::PairTransfer<'a>],
+    own: &[[pair::PairTransfer<'a>; 2]],
+) -> Result<()> {
+    let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
+    begin_bytes(c, batch, own, &mut progress);
+    move_bytes(c, batch, &mut progress)
 }
 
 /// Makes the copies of the rank to itself. What other ranks wait for is begun before.

@@ -43,7 +43,7 @@ impl PayloadHalf {
     /// The blocks of a payload's slot, and how many such slots are used in turn.
     #[inline]
     fn slots(self, bytes: usize) -> (usize, usize) {
-        let slot = bytes.next_power_of_two().div_ceil(1024);
+        let slot = slot_blocks(bytes);
         let most = if self.few && bytes <= FEW { 2 } else { DEPTH / 2 };
         (slot, most.min(self.blocks / slot))
     }
@@ -54,6 +54,13 @@ impl PayloadHalf {
         let (slot, used) = self.slots(bytes);
         let first = seq as usize % 2 * self.blocks + seq as usize / 2 % used * slot;
         first..first + slot
+    }
+
+    /// Returns the blocks of the first slot of this size in the half that call `seq` uses.
+    #[inline]
+    pub fn first_blocks(self, seq: u64, bytes: usize) -> Range<usize> {
+        let first = seq as usize % 2 * self.blocks;
+        first..first + slot_blocks(bytes)
     }
 
     /// Returns how many payloads of this size a half has place for.
@@ -68,6 +75,12 @@ impl PayloadHalf {
         let (slot, used) = self.slots(bytes);
         slot * used
     }
+}
+
+/// Returns the blocks of a payload's slot.
+#[inline]
+fn slot_blocks(bytes: usize) -> usize {
+    bytes.next_power_of_two().div_ceil(1024)
 }
 
 /// Returns the largest payload of an arrival.

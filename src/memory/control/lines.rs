@@ -98,9 +98,15 @@ impl Lines {
         let within = if bytes <= INLINE { INLINE } else { 0 };
         self.segment.view(line + size_of::<Arrival>() - within, bytes).expect("within the layout")
     }
+    /// Returns the first place of a half for a payload of `bytes` bytes, however small: the half of call `seq`.
+    #[inline]
+    pub fn first_payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
+        let first = self.layout.half.first_blocks(seq, bytes).start;
+        self.segment.view(self.layout.payloads(rank) + first * BLOCK, bytes).expect("within the layout")
+    }
     /// Returns the place that a payload of `bytes` bytes has among those that are too large for the memory behind the line.
     #[inline(never)]
-    pub fn payload_in_blocks(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
+    fn payload_in_blocks(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         let first = self.layout.half.payload_blocks(seq, bytes).start;
         self.segment.view(self.layout.payloads(rank) + first * BLOCK, bytes).expect("within the layout")
     }
@@ -128,14 +134,14 @@ impl Lines {
         self.layout.staging
     }
     /// Returns the words of `to` for `from` about the ring between them.
-    #[inline]
+    #[inline(always)]
     pub fn pair(&self, from: u32, to: u32) -> &Pair {
         let n = self.layout.nranks;
         assert!((from as usize) < n && (to as usize) < n, "a rank outside of its communicator");
         self.nth(self.layout.pair, from as usize * n + to as usize, n * n)
     }
     /// Slot `index` (counted over the communicator's life) of the ring from one rank to another, with its payload.
-    #[inline]
+    #[inline(always)]
     pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
         let at = self.pair_slot_at(from, to, index, bytes);
         let head = &self.segment.structs::<PairSlot>(at, 1)[0];
@@ -184,7 +190,7 @@ mod tests {
     fn a_small_payload_can_lie_where_larger_ones_do() {
         let control = Control::create(Layout::new(2, 4096)).unwrap();
         for (rank, seq) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let small = control.payload_in_blocks(rank, seq, BEHIND / 2);
+            let small = control.first_payload(rank, seq, BEHIND / 2);
             let larger = control.payload(rank, seq, BEHIND + 1);
             assert_eq!((small.addr(), small.bytes()), (larger.addr(), BEHIND / 2));
             assert!((0..32).all(|s| !small.overlaps(control.payload(rank, s, BEHIND / 2))));

@@ -13,6 +13,7 @@ mod pieces;
 mod places;
 mod probe;
 mod refusals;
+mod small;
 mod straight;
 
 use pieces::{NextPiece, PieceTarget, piece_bytes, slots_of};
@@ -34,7 +35,7 @@ use crate::sync::wait::while_at_work;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
-const HEAP_FROM: usize = 16 << 10;
+pub const HEAP_FROM: usize = 16 << 10;
 /// The largest message whose data the receiver asks for while it polls the slot's line.
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
@@ -115,6 +116,7 @@ impl Pairs {
 
 impl<'a> PairTransfer<'a> {
     /// A transfer that has not begun. `heap`: the buffer's offset in this process's heap.
+    #[inline]
     pub fn new(
         send: bool,
         peer: Rank,
@@ -176,6 +178,7 @@ impl<'a> PairTransfer<'a> {
         (self.dtype, self.count) == (other.dtype, other.count)
     }
 
+    #[inline]
     fn piece(&self, index: u64) -> Payload<'a> {
         let (bytes, piece) = (self.data.bytes(), piece_bytes(self.way));
         let at = (index as usize * piece).min(bytes);
@@ -184,8 +187,24 @@ impl<'a> PairTransfer<'a> {
 
     /// Does what can be done without waiting. Returns the error that ends this transfer alone, such as a disagreement of its
     /// two ends; fails with one that ends all that run beside it, for it concerns the communicator. `alone`: none runs beside it.
+    #[inline]
     pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs, alone: bool) -> Result<Option<Error>> {
         let peer = &mut pairs.peers[self.peer as usize];
+        let begins = self.first.is_none();
+        let is_made = peer.reserved[!self.send as usize]
+            && self.is_small(t)
+            && if self.send { self.send_small(t, peer, alone) } else { self.take_small(t, peer) };
+        let ended = if is_made { Ok(None) } else { self.go_on(t, peer, alone) };
+        if begins {
+            // The peer reads this line: to take it back may take long, and a message that is sent should not wait for that.
+            t.control().pair(self.peer, t.rank()).count(self.send);
+        }
+        ended
+    }
+
+    /// Does so, whatever kind of message it is.
+    #[inline(never)]
+    fn go_on(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Result<Option<Error>> {
         if self.send && t.is_far(self.peer) {
             // Only the receiver could read the buffer where it lies.
             (self.heap, self.way) = (None, 0);
@@ -197,13 +216,7 @@ impl<'a> PairTransfer<'a> {
         if self.send {
             t.reserve_places(self.peer, self.data.bytes(), &mut peer.places)?;
         }
-        let begins = self.first.is_none();
-        let ended = if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) };
-        if begins {
-            // The peer reads this line: to take it back may take long, and a message that is sent should not wait for that.
-            t.control().pair(self.peer, t.rank()).count(self.send);
-        }
-        ended
+        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
     }
 
     /// Fills slots as far as there is room. The receiver is rung after the first and after the last of them.
@@ -223,11 +236,14 @@ impl<'a> PairTransfer<'a> {
         }
         let (before, is_far) = (self.slots, t.is_far(self.peer));
         let pair = t.lines(self.peer).pair(t.rank(), self.peer);
-        let first = *self.first.get_or_insert_with(|| {
-            self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
-            self.way = pieces::uncut(self.way, self.awaited, &peer.pace);
-            peer.filled
-        });
+        let first = match self.first {
+            Some(first) => first,
+            None => {
+                let first = self.begin_to_send(peer, alone);
+                self.way = pieces::uncut(self.way, self.awaited, &peer.pace);
+                first
+            }
+        };
         let total = slots_of(self.data.bytes(), self.way);
         while self.slots < total {
             let index = first + self.slots;
@@ -259,41 +275,20 @@ impl<'a> PairTransfer<'a> {
             let PieceTarget { head, payload, around, place } = t.target_of_piece(self.peer, next, peer);
             kernels::copy(payload, piece, around);
             peer.pace.written();
-            die_point!(70 "pair_copied");
-            head.args.store(self.kind() | self.way | place, Ordering::Relaxed);
-            head.count.store(self.count as u64, Ordering::Relaxed);
-            head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
-            die_point!(71 "pair_line");
-            // ORDER: publishes the slot; partner: the load in `empty`.
-            head.full.store(index + 1, Ordering::Release);
-            die_point!(72 "pair_full");
+            self.fill_slot(head, index, place);
             if is_far {
                 t.send_piece(self.peer, index, piece.bytes());
             } else if self.slots == before {
                 t.after_post();
             }
-            if self.awaited
-                && !is_far
-                && self.heap.is_none()
-                && DEMOTED.contains(&self.data.bytes())
-                && hints::limits().demotes
-            {
-                hints::stored();
-                hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
+            if !is_far && self.heap.is_none() {
+                self.demote_slot(t, index, piece.bytes());
             }
             self.slots += 1;
             peer.filled = index + 1;
         }
-        let limits = hints::limits();
-        let claimed = if self.awaited { limits.claimed_awaited } else { limits.claimed_slots };
-        if self.heap.is_none() && !is_far && self.data.bytes() <= claimed {
-            // Most messages are followed by others like them: the next slots' lines come while this rank waits for the answer.
-            // Half of the ring at most: the receiver is still reading the other half.
-            for slot in 0..total.min(PAIR_SLOTS as u64 / 2) {
-                let bytes = self.piece(slot).bytes();
-                let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + total + slot, bytes);
-                hints::prefetch_for_write(next);
-            }
+        if self.heap.is_none() && !is_far {
+            self.claim_slots(t, first + total, total);
         }
         if self.heap.is_some() {
             // The receiver reads the buffer itself: it may not be reused before that.
@@ -333,7 +328,7 @@ impl<'a> PairTransfer<'a> {
         while self.slots < total {
             let index = first + self.slots;
             let (head, _) = t.lines(self.peer).pair_slot(self.peer, me, index, 0);
-            // ORDER: partner of the store in `fill`.
+            // ORDER: partner of the store in `fill_slot`.
             let is_full = || head.full.load(Ordering::Acquire) == index + 1;
             if !(is_full() || self.slots > 0 && while_at_work(is_full)) {
                 if self.data.bytes() <= FETCHED_TOGETHER {
@@ -373,11 +368,8 @@ impl<'a> PairTransfer<'a> {
             die_point!(73 "pair_read");
             self.slots += 1;
             peer.taken = index + 1;
-            // The sender has room for more than it is told of, so small messages are acknowledged a few at a time.
-            if in_heap || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
-                // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `fill`.
-                pair.taken.store(peer.taken, Ordering::Release);
-                die_point!(74 "pair_taken");
+            if in_heap || peer.is_to_be_told() {
+                peer.tell_taken(pair);
                 if t.is_far(self.peer) {
                     // Its last free slot, as far as it knows, is the one that it fills before it waits.
                     let last = peer.taken + PAIR_SLOTS as u64 / 2 - 1;
