@@ -193,7 +193,10 @@ pub fn run(
         }
         _ => {
             let mut all_packed = true;
-            for r in (0..n).filter(|&r| r != me) {
+            for r in 0..n {
+                if r == me {
+                    continue;
+                }
                 if !needs_all {
                     ask_ahead(t, scope, peers, r, job.input.bytes());
                 }
@@ -285,7 +288,7 @@ pub(super) fn payload_from<'v>(
 }
 
 /// Asks for the lines of the call after the next of a rank that was found to run ahead, call after call: they are written already.
-#[inline]
+#[inline(always)]
 fn ask_ahead(t: &Transport, scope: &Scope, peers: &mut PeerProgress, rank: Rank, bytes: usize) {
     if peers.is_far_ahead(t.has_arrived(rank, scope.seq)) && bytes <= BEHIND {
         t.ask_for_arrival(rank, scope.seq + 2, bytes);
@@ -317,7 +320,7 @@ fn fold<'v>(
     fold.fold(sources.as_slice(), &[dest], count, true);
 }
 
-#[inline]
+#[inline(always)]
 fn gather<'v>(job: &PreparedCall<'_>, ranks: impl Iterator<Item = Rank>, from: impl Fn(Rank) -> Payload<'v>) {
     let block = job.count * job.size;
     for r in ranks {

@@ -98,7 +98,7 @@ impl PeerProgress {
     }
 
     /// Waits until this rank may write its arrival line, and a payload of `payload` bytes. `mutual`: see [`Transport::payload_of`].
-    #[inline]
+    #[inline(always)]
     pub fn await_place(
         &mut self,
         payload: usize,
@@ -110,9 +110,21 @@ impl PeerProgress {
         if t.is_swapped(payload, mutual) {
             return self.await_swapped_place(payload, t, scope);
         }
-        if payload <= BEHIND {
-            return self.await_done(line, t, scope);
+        match payload <= BEHIND {
+            true => self.await_done(line, t, scope),
+            false => self.await_place_in_turn(payload, line, t, scope),
         }
+    }
+
+    /// Waits until this rank may write a payload to a place that it uses in turn with others, and its arrival line; `line`: the call
+    /// that has used that one.
+    fn await_place_in_turn(
+        &mut self,
+        payload: usize,
+        line: u64,
+        t: &Transport,
+        scope: &mut Scope,
+    ) -> Result<()> {
         if let Some((place, last)) = t.last_reader(&self.payload_use, scope.seq, payload) {
             t.control().reserve_staging(t.writes_to())?;
             self.await_done(line.max(last), t, scope)?;
@@ -140,11 +152,12 @@ impl PeerProgress {
     }
 
     /// Waits until all ranks are done with call `seq`, which they show by arriving at the next.
-    #[inline]
+    #[inline(always)]
     pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         if seq <= self.done { Ok(()) } else { self.await_others(seq, t, scope) }
     }
 
+    #[inline(never)]
     fn await_others(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         let others = || (0..t.nranks()).filter(|&r| r != t.rank());
         // A root that runs ahead looks at the others once in a while, not at every call.

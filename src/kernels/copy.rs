@@ -10,7 +10,7 @@ pub(super) const LINE: usize = 64;
 ///
 /// `non_temporal` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.
-#[inline]
+#[inline(always)]
 pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
     assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
     if dst.addr() == src.addr() {
@@ -18,14 +18,14 @@ pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
     }
     debug_assert!(!dst.overlaps(src), "a copy's ends overlap in part");
     let (to, from, bytes) = (dst.addr(), src.addr().cast_const(), dst.bytes());
-    if (8..=32).contains(&bytes) {
-        // SAFETY: both ranges hold 8 to 32 bytes.
+    if (4..=64).contains(&bytes) {
+        // SAFETY: both ranges hold 4 to 64 bytes.
         return unsafe { copy_short(to, from, bytes) };
     }
     copy_long(to, from, bytes, non_temporal);
 }
 
-/// Copies 8 to 32 bytes by two moves that meet or overlap, without a call.
+/// Copies 4 to 64 bytes by two moves that meet or overlap, without a call.
 ///
 /// # Safety
 /// Both ranges must hold `bytes` bytes.
@@ -34,8 +34,10 @@ unsafe fn copy_short(to: *mut u8, from: *const u8, bytes: usize) {
     // SAFETY: the caller's promise; the last move ends where the ranges end.
     unsafe {
         match bytes {
+            4..8 => copy_ends::<u32>(to, from, bytes),
             8..16 => copy_ends::<u64>(to, from, bytes),
-            _ => copy_ends::<u128>(to, from, bytes),
+            16..=32 => copy_ends::<u128>(to, from, bytes),
+            _ => copy_ends::<[u128; 2]>(to, from, bytes),
         }
     }
 }

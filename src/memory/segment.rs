@@ -184,7 +184,7 @@ impl Segment {
 
     /// `count` structures at `offset`. Panics if they do not lie within or are misaligned: offsets of structures are
     /// computed from our own layout, never read from shared memory.
-    #[inline]
+    #[inline(always)]
     pub fn structs<T: ShmSafe>(&self, offset: usize, count: usize) -> &[T] {
         let bytes = count.checked_mul(size_of::<T>()).expect("a layout's size overflows");
         assert!(

@@ -250,7 +250,7 @@ impl Transport {
     }
 
     /// Has a rank entered call `seq` (or a later one)?
-    #[inline]
+    #[inline(always)]
     pub fn has_arrived(&self, rank: Rank, seq: u64) -> bool {
         self.lines(rank).arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
     }

@@ -45,7 +45,7 @@ impl Lines {
     pub fn layout(&self) -> Layout {
         self.layout
     }
-    #[inline]
+    #[inline(always)]
     pub(super) fn nth<T: ShmSafe>(&self, base: usize, index: usize, limit: usize) -> &T {
         assert!(index < limit, "a rank outside of its communicator");
         &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
