@@ -17,6 +17,8 @@ const FOLDED_IN_A_SHARED_TREE: u64 = 4 << 10;
 /// Bytes up to which a rank sends its input to each rank of another host, in one exchange. More bytes cross once between two hosts: what
 /// the ranks of a host have combined, or all of them want.
 const CROSSES_OFTEN: u64 = 4 << 10;
+/// Bytes up to which two hosts of one rank send what they send at once. More goes in parts, of which several are under way by every rail.
+const SENT_AT_ONCE: u64 = 256 << 10;
 /// Bytes from which on a chain through all hosts is not slower than a tree, and its first host sends them once.
 const CHAIN_FROM: u64 = 1 << 20;
 
@@ -44,9 +46,15 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
             _ => {}
         }
     }
-    // Two hosts of one rank: both send all their bytes at once, and as many as if they divided the work.
-    if view.collective == AllReduce && n == 2 && view.hosts.is_some() {
-        return &["one_shot", "two_shot"];
+    if n == 2 && view.hosts.is_some() {
+        match view.collective {
+            AllReduce if bytes > SENT_AT_ONCE => return &["alternating_rings", "one_shot", "two_shot"],
+            // Both send all their bytes at once, and as many as if they divided the work.
+            AllReduce => return &["one_shot", "two_shot"],
+            AllGather if bytes > SENT_AT_ONCE => return &["ring", "two_shot"],
+            ReduceScatter if bytes > SENT_AT_ONCE => return &["hierarchical", "two_shot"],
+            _ => {}
+        }
     }
     let ranks = n as u64;
     let least_in_a_tree =
@@ -66,6 +74,7 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Arrangement, HostGroups};
 
     #[test]
     fn ranks_with_cores_of_their_own_divide_the_work_earlier() {
@@ -85,6 +94,20 @@ mod tests {
             let view = RankView::flat(collective, 0, nranks, 0);
             let both = [false, true].map(|own_cores| fastest(&view, bytes, own_cores)[0]);
             assert_eq!(both, names, "{collective} of {bytes} bytes, {nranks} ranks");
+        }
+    }
+
+    #[test]
+    fn two_hosts_of_a_rank_send_in_parts_what_takes_long() {
+        for (collective, names) in [
+            (Collective::AllReduce, ["one_shot", "alternating_rings"]),
+            (Collective::AllGather, ["one_shot", "ring"]),
+            (Collective::ReduceScatter, ["one_shot", "hierarchical"]),
+        ] {
+            let hosts = HostGroups::new(&[0, 1]).unwrap();
+            let view = RankView::flat(collective, 0, 2, 0).arranged(Arrangement::of_hosts(hosts));
+            let chosen = [SENT_AT_ONCE, SENT_AT_ONCE + 1].map(|bytes| fastest(&view, bytes, true)[0]);
+            assert_eq!(chosen, names, "{collective}");
         }
     }
 }
