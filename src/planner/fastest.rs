@@ -52,7 +52,6 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
             // Both send all their bytes at once, and as many as if they divided the work.
             AllReduce => return &["one_shot", "two_shot"],
             AllGather if bytes > SENT_AT_ONCE => return &["ring", "two_shot"],
-            ReduceScatter if bytes > SENT_AT_ONCE => return &["hierarchical", "two_shot"],
             _ => {}
         }
     }
@@ -102,7 +101,6 @@ mod tests {
         for (collective, names) in [
             (Collective::AllReduce, ["one_shot", "alternating_rings"]),
             (Collective::AllGather, ["one_shot", "ring"]),
-            (Collective::ReduceScatter, ["one_shot", "hierarchical"]),
         ] {
             let hosts = HostGroups::new(&[0, 1]).unwrap();
             let view = RankView::flat(collective, 0, 2, 0).arranged(Arrangement::of_hosts(hosts));
