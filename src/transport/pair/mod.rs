@@ -195,7 +195,7 @@ impl<'a> PairTransfer<'a> {
             && self.is_small(t)
             && if self.send { self.send_small(t, peer, alone) } else { self.take_small(t, peer) };
         let ended = if is_made { Ok(None) } else { self.go_on(t, peer, alone) };
-        if begins {
+        if begins && self.first.is_some() {
             // The peer reads this line: to take it back may take long, and a message that is sent should not wait for that.
             t.control().pair(self.peer, t.rank()).count(self.send);
         }
