@@ -48,7 +48,7 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
     }
     if n == 2 && view.hosts.is_some() {
         match view.collective {
-            AllReduce if bytes > SENT_AT_ONCE => return &["alternating_rings", "one_shot", "two_shot"],
+            AllReduce if bytes > SENT_AT_ONCE => return &["ring", "one_shot", "two_shot"],
             // Both send all their bytes at once, and as many as if they divided the work.
             AllReduce => return &["one_shot", "two_shot"],
             AllGather if bytes > SENT_AT_ONCE => return &["ring", "two_shot"],
@@ -98,10 +98,9 @@ mod tests {
 
     #[test]
     fn two_hosts_of_a_rank_send_in_parts_what_takes_long() {
-        for (collective, names) in [
-            (Collective::AllReduce, ["one_shot", "alternating_rings"]),
-            (Collective::AllGather, ["one_shot", "ring"]),
-        ] {
+        for (collective, names) in
+            [(Collective::AllReduce, ["one_shot", "ring"]), (Collective::AllGather, ["one_shot", "ring"])]
+        {
             let hosts = HostGroups::new(&[0, 1]).unwrap();
             let view = RankView::flat(collective, 0, 2, 0).arranged(Arrangement::of_hosts(hosts));
             let chosen = [SENT_AT_ONCE, SENT_AT_ONCE + 1].map(|bytes| fastest(&view, bytes, true)[0]);

@@ -144,7 +144,8 @@ fn ranks_with_two_networks_go_on_when_one_is_cut() {
         let what = ["all_reduce", "transfer", "signals", "broadcast", "mailbox"][trial as usize % 5];
         let [under_way, afterwards] =
             [format!("repeat 300 {what} 20000"), format!("repeat 100 {what} 20000")];
-        let list = acts(&["join-env", "call all_reduce 100", &under_way, "hold", &afterwards]);
+        // A rank that ended without `destroy` while its peer is in the last call would have died.
+        let list = acts(&["join-env", "call all_reduce 100", &under_way, "hold", &afterwards, "destroy"]);
         // The one that is pulled carries the small messages, or large ones alone.
         let [kept, pulled] = numbers.map(|number| format!("{}.0/24", network(number)));
         let rails = if trial % 2 == 0 { format!("{pulled},{kept}") } else { format!("{kept},{pulled}") };
@@ -159,6 +160,7 @@ fn ranks_with_two_networks_go_on_when_one_is_cut() {
         ranks.iter_mut().for_each(Rank::release);
         all(&mut ranks, "hold");
         all(&mut ranks, &afterwards);
+        all(&mut ranks, "destroy");
         ranks.iter_mut().for_each(|rank| _ = rank.outlast());
     }
 }

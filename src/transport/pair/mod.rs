@@ -210,8 +210,9 @@ impl<'a> PairTransfer<'a> {
             (self.heap, self.way) = (None, 0);
         }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
-        if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
+        if !peer.reserved[!self.send as usize] {
             t.control().reserve_ring(from, to)?;
+            peer.reserved[!self.send as usize] = true;
         }
         if self.send {
             t.reserve_places(self.peer, self.data.bytes(), &mut peer.places)?;
@@ -248,7 +249,7 @@ impl<'a> PairTransfer<'a> {
         while self.slots < total {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
-                // ORDER: partner of the store in `empty`; the slot's old data has been read.
+                // ORDER: partner of the stores in `tell_taken` and `refuse`; the slot's old data has been read.
                 let mut has_room = || {
                     peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
                     index < peer.taken_by_peer + PAIR_SLOTS as u64

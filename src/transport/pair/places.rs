@@ -171,7 +171,7 @@ impl Transport {
     pub(super) fn answers(&self, from: Rank, taken: u64) -> impl Iterator<Item = u64> {
         (taken..taken + PAIR_SLOTS as u64).map_while(move |index| {
             let (head, _) = self.lines(from).pair_slot(from, self.rank(), index, 0);
-            // ORDER: partner of the store in `fill`.
+            // ORDER: partner of the store in `fill_slot`.
             (head.full.load(Ordering::Acquire) == index + 1).then(|| head.args.load(Ordering::Relaxed))
         })
     }

@@ -23,7 +23,7 @@ pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<S
         peer.reserved[1] = true;
     }
     let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
-    // ORDER: partner of the store in `fill`.
+    // ORDER: partner of the store in `fill_slot`.
     (head.full.load(Ordering::Acquire) == peer.taken + 1)
         .then(|| text(head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))
 }
@@ -31,12 +31,13 @@ pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<S
 /// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.
 pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Arrived>> {
     let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if !std::mem::replace(&mut peer.reserved[1], true) {
+    if !peer.reserved[1] {
         t.control().reserve_ring(from, me)?;
+        peer.reserved[1] = true;
     }
     let look = || {
         let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
-        // ORDER: partner of the store in `fill`.
+        // ORDER: partner of the store in `fill_slot`.
         let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
         full.then(|| (head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))
     };

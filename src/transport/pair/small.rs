@@ -1,4 +1,4 @@
-//! Messages of few bytes between ranks of one host: one slot, and nothing to be kept of a transfer until that is full.
+//! Messages of few bytes between ranks of one host: one slot, of which a transfer keeps until it is full that it has begun.
 //!
 //! They move as larger ones do, through the same slots: whatever is out of the ordinary is left to the way of these.
 
@@ -16,7 +16,7 @@ impl PairTransfer<'_> {
         self.data.bytes() < PLACED_FROM && !t.has_far()
     }
 
-    /// Sends a small message. `false`: nothing of it is done, because it waits for room.
+    /// Sends a small message. `false`: nothing of it is done, because it waits for room, or has done so before.
     #[inline(always)]
     pub(super) fn send_small(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> bool {
         let index = peer.filled;
@@ -80,7 +80,7 @@ impl PairTransfer<'_> {
         head.count.store(self.count as u64, Ordering::Relaxed);
         head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
         die_point!(71 "pair_line");
-        // ORDER: publishes the slot; partners: the loads in `empty` and `take_small`.
+        // ORDER: publishes the slot; partners: the loads in `empty`, `take_small`, `answers`, `arrived` and `waiting_message`.
         head.full.store(index + 1, Ordering::Release);
         die_point!(72 "pair_full");
     }
