@@ -17,8 +17,8 @@ const FOLDED_IN_A_SHARED_TREE: u64 = 4 << 10;
 /// Bytes up to which a rank sends its input to each rank of another host, in one exchange. More bytes cross once between two hosts: what
 /// the ranks of a host have combined, or all of them want.
 const CROSSES_OFTEN: u64 = 4 << 10;
-/// Bytes up to which two hosts of one rank send what they send at once. More goes in parts, of which several are under way by every rail.
-const SENT_AT_ONCE: u64 = 256 << 10;
+/// Bytes of an all-reduce up to which two hosts of one rank send their inputs at once. More goes in parts, of which several are under way by every rail.
+const SENT_AT_ONCE: u64 = 2 << 20;
 /// Bytes from which on a chain through all hosts is not slower than a tree, and its first host sends them once.
 const CHAIN_FROM: u64 = 1 << 20;
 
@@ -46,14 +46,13 @@ pub(super) fn fastest(view: &RankView, bytes: u64, own_cores: bool) -> &'static 
             _ => {}
         }
     }
-    if n == 2 && view.hosts.is_some() {
-        match view.collective {
-            AllReduce if bytes > SENT_AT_ONCE => return &["ring", "one_shot", "two_shot"],
-            // Both send all their bytes at once, and as many as if they divided the work.
-            AllReduce => return &["one_shot", "two_shot"],
-            AllGather if bytes > SENT_AT_ONCE => return &["ring", "two_shot"],
-            _ => {}
-        }
+    // Two hosts of one rank: both send all their bytes at once, and as many as if they divided the work.
+    if view.collective == AllReduce && n == 2 && view.hosts.is_some() {
+        return if bytes > SENT_AT_ONCE {
+            &["ring", "one_shot", "two_shot"]
+        } else {
+            &["one_shot", "two_shot"]
+        };
     }
     let ranks = n as u64;
     let least_in_a_tree =
@@ -98,13 +97,9 @@ mod tests {
 
     #[test]
     fn two_hosts_of_a_rank_send_in_parts_what_takes_long() {
-        for (collective, names) in
-            [(Collective::AllReduce, ["one_shot", "ring"]), (Collective::AllGather, ["one_shot", "ring"])]
-        {
-            let hosts = HostGroups::new(&[0, 1]).unwrap();
-            let view = RankView::flat(collective, 0, 2, 0).arranged(Arrangement::of_hosts(hosts));
-            let chosen = [SENT_AT_ONCE, SENT_AT_ONCE + 1].map(|bytes| fastest(&view, bytes, true)[0]);
-            assert_eq!(chosen, names, "{collective}");
-        }
+        let hosts = HostGroups::new(&[0, 1]).unwrap();
+        let view = RankView::flat(Collective::AllReduce, 0, 2, 0).arranged(Arrangement::of_hosts(hosts));
+        let chosen = [SENT_AT_ONCE, SENT_AT_ONCE + 1].map(|bytes| fastest(&view, bytes, true)[0]);
+        assert_eq!(chosen, ["one_shot", "ring"]);
     }
 }
