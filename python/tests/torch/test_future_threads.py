@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from functools import partial
 
 import pytest
@@ -32,3 +33,17 @@ def test_jobs_that_wait_for_each_other_run_at_the_same_time() -> None:
         threads.run(job)
     threads.wait_until_idle(60)
     assert sorted(done) == list(range(8))
+
+
+def test_what_a_job_refers_to_is_gone_when_no_job_runs() -> None:
+    class Tensor:
+        """What is freed by torch's C++ code, which must not happen in a thread of ours at the interpreter's end."""
+
+    threads = FutureThreads()
+    for _ in range(3):
+        tensor = Tensor()
+        freed = weakref.ref(tensor)
+        threads.run(partial(lambda kept: None, tensor))
+        del tensor
+        threads.wait_until_idle(60)
+        assert freed() is None

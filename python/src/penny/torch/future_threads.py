@@ -36,7 +36,8 @@ class FutureThreads:
                 self._changed.notify()
                 return
         try:
-            threading.Thread(target=self._work, args=(job,), name="penny future", daemon=True).start()
+            # The thread's arguments live as long as it does; the job is taken out of them.
+            threading.Thread(target=self._work, args=([job],), name="penny future", daemon=True).start()
         except RuntimeError:
             with self._changed:
                 self._busy -= 1
@@ -48,12 +49,15 @@ class FutureThreads:
         while self._busy and time.monotonic() < deadline:
             time.sleep(0.0005)
 
-    def _work(self, first: Callable[[], None]) -> None:
-        job: Callable[[], None] | None = first
+    def _work(self, handed: list[Callable[[], None]]) -> None:
+        job: Callable[[], None] | None = handed.pop()
         while job is not None:
             try:
                 job()
             finally:
+                # What it refers to is freed while it counts as running: torch's C++ code, in this thread at the interpreter's end, would
+                # end the process.
+                job = None
                 with self._changed:
                     self._busy -= 1
             job = self._next()
