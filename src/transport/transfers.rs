@@ -77,7 +77,7 @@ pub fn advance_all(
     }
     let mut all = true;
     // First the receives alone: far senders are told of their buffers.
-    let begins = !std::mem::replace(&mut progress.has_begun, true) && transfers.len() > 1;
+    let begins = !std::mem::replace(&mut progress.has_begun, true);
     let twice = if begins { 2 * transfers.len() } else { transfers.len() };
     for turn in 0..twice {
         let i = turn % transfers.len();

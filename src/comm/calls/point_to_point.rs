@@ -129,9 +129,7 @@ pub(in crate::comm) fn run_untimed(c: &mut CommCore, transfers: &[Transfer]) -> 
     }
     let Checked { mut batch, own } = check_all(c, transfers, true)?;
     count(c, &batch);
-    let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
-    begin_bytes(c, &mut batch, &own, &mut progress);
-    move_bytes(c, &mut batch, &mut progress)
+    exchange_bytes(c, &mut batch, &own)
 }
 
 /// Transfers that are right by themselves.
@@ -159,10 +157,10 @@ fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Res
 
 /// Moves the bytes; on a declared machine, in its time.
 #[inline(always)]
-fn exchange<'a>(
+fn exchange(
     c: &mut CommCore,
-    batch: &mut [pair::PairTransfer<'a>],
-    own: &[[pair::PairTransfer<'a>; 2]],
+    batch: &mut [pair::PairTransfer<'_>],
+    own: &[[pair::PairTransfer<'_>; 2]],
 ) -> Result<()> {
     count(c, batch);
     if !c.timing().is_declared() {
@@ -172,11 +170,12 @@ fn exchange<'a>(
     c.in_time(&posts, |c| exchange_bytes(c, batch, own))
 }
 
+/// Moves the bytes, whatever time it is on a machine.
 #[inline(always)]
-fn exchange_bytes<'a>(
+fn exchange_bytes(
     c: &mut CommCore,
-    batch: &mut [pair::PairTransfer<'a>],
-    own: &[[pair::PairTransfer<'a>; 2]],
+    batch: &mut [pair::PairTransfer<'_>],
+    own: &[[pair::PairTransfer<'_>; 2]],
 ) -> Result<()> {
     let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
     begin_bytes(c, batch, own, &mut progress);

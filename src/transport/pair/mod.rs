@@ -13,6 +13,7 @@ mod pieces;
 mod places;
 mod probe;
 mod refusals;
+mod slots;
 mod small;
 mod straight;
 
@@ -209,11 +210,7 @@ impl<'a> PairTransfer<'a> {
             // Only the receiver could read the buffer where it lies.
             (self.heap, self.way) = (None, 0);
         }
-        let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
-        if !peer.reserved[!self.send as usize] {
-            t.control().reserve_ring(from, to)?;
-            peer.reserved[!self.send as usize] = true;
-        }
+        peer.reserve_ring(t, self.peer, self.send)?;
         if self.send {
             t.reserve_places(self.peer, self.data.bytes(), &mut peer.places)?;
         }

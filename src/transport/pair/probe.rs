@@ -18,10 +18,7 @@ pub struct Arrived {
 /// Words the message of a peer that no receive has taken, be it a collective's. `None`: there is none.
 pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<String> {
     let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if !peer.reserved[1] {
-        t.control().reserve_ring(from, me).ok()?;
-        peer.reserved[1] = true;
-    }
+    peer.reserve_ring(t, from, false).ok()?;
     let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
     // ORDER: partner of the store in `fill_slot`.
     (head.full.load(Ordering::Acquire) == peer.taken + 1)
@@ -31,10 +28,7 @@ pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<S
 /// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.
 pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Arrived>> {
     let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if !peer.reserved[1] {
-        t.control().reserve_ring(from, me)?;
-        peer.reserved[1] = true;
-    }
+    peer.reserve_ring(t, from, false)?;
     let look = || {
         let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
         // ORDER: partner of the store in `fill_slot`.
