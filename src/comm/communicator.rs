@@ -8,7 +8,7 @@ use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
 use super::onesided::window_table::Windows;
-use super::onesided::zero_copy;
+use super::onesided::zero_copy::{self, ZeroCopy};
 use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
@@ -84,14 +84,15 @@ impl CommCore {
         planner: Planner,
         device: u32,
         origin: Origin,
-        zero_copy_from: usize,
+        zero_copy_from: Option<usize>,
     ) -> CommCore {
         let transport = timing.transport().clone();
+        let zero_copy = ZeroCopy::new(zero_copy_from, !transport.has_far() && !timing.is_declared());
         timing.participant().into_iter().for_each(progress::note_machine);
         let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
-        let registered = Registrations::of(transport.rank(), zero_copy_from);
+        let registered = Registrations::of(transport.rank(), zero_copy);
         let shared_from = zero_copy::shared_from(&transport);
         CommCore {
             _membership: membership,
@@ -224,7 +225,8 @@ impl CommCore {
             && let Some(known) = &self.repeat
         {
             let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
-            return Ok(Some(Exchange::begin(self, call, checked, recipe, Some(0))));
+            let offers = self.offers(call.collective, &checked);
+            return Ok(Some(Exchange::begin(self, call, checked, recipe, offers, Some(0))));
         }
         let Some((checked, chosen)) = self.choose(call)? else { return Ok(None) };
         self.enter(call, checked, chosen, Some(0)).map(Some)
@@ -299,7 +301,8 @@ impl CommCore {
         }
         let counters = self.transport.control().counters(self.rank());
         counters.call(self.seq, call.collective as usize, checked.bytes);
-        let exchange = Exchange::begin(self, call, checked, recipe, polls);
+        let offers = self.offers(call.collective, &checked);
+        let exchange = Exchange::begin(self, call, checked, recipe, offers, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         Ok(exchange)
     }
@@ -362,6 +365,12 @@ impl CommCore {
         self.transport.single_copy().serves(collective, self.nranks(), block) && !has_help()
     }
 
+    /// Tells whether a call is to offer those of its buffers that peers can reach. Each call asks once.
+    pub(super) fn offers(&self, collective: Collective, checked: &Checked<'_>) -> bool {
+        let buffers = [checked.input, checked.output];
+        self.registered.offers(collective, buffers, checked.in_place, checked.bytes)
+    }
+
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.
     /// Also returns the views that the call is to use for these buffers.
     #[inline]
@@ -371,6 +380,7 @@ impl CommCore {
         checked: &Checked<'a>,
         small: bool,
         lends: bool,
+        offers: bool,
     ) -> (Offer, Payload<'a>, Payload<'a>) {
         let packed = (Offer { in_place: checked.in_place, ..direct::PACKED }, checked.input, checked.output);
         // An all-to-all in place writes to what its peers read.
@@ -378,8 +388,10 @@ impl CommCore {
         if small && !lends && !self.divides(collective, checked.bytes) {
             return packed;
         }
-        let [(input, own_input), (output, own_output)] =
-            self.registered.reach_both(checked.input, checked.output, checked.in_place, checked.bytes);
+        let [(input, own_input), (output, own_output)] = match offers {
+            true => self.registered.reach_both(checked.input, checked.output, checked.in_place),
+            false => [(None, checked.input), (None, checked.output)],
+        };
         if small && (input.is_none() || output.is_none() && !lends) {
             return packed;
         }

@@ -1,6 +1,5 @@
 //! What a caller may set when it makes a communicator, and what the environment says where the caller does not.
 
-use super::onesided::zero_copy;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
@@ -79,8 +78,8 @@ pub(super) struct Settings {
     pub spins: Option<u32>,
     /// Are private buffers read through the kernel? `None`: where that is quick.
     pub single_copy: Option<bool>,
-    /// The bytes from which on peers read and write shared buffers where they lie.
-    pub zero_copy_from: usize,
+    /// The bytes from which on peers read and write shared buffers where they lie; `None`: where that is quick.
+    pub zero_copy_from: Option<usize>,
     pub threads: ThreadSettings,
     /// The declared machine whose time is told.
     pub machine: Option<Machine>,
@@ -142,10 +141,10 @@ impl Settings {
                 None => number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
                 own => own,
             },
-            zero_copy_from: zero_copy::asked_or_usual(match config.zero_copy_from {
+            zero_copy_from: match config.zero_copy_from {
                 None => number("PENNY_ZERO_COPY_FROM", env::parse_bytes, "bytes such as 65536 or 64K")?,
                 own => own,
-            }),
+            },
             threads: ThreadSettings {
                 threads: match config.threads {
                     None => number("PENNY_THREADS", threads, "a number of threads from 1 to 4096")?,

@@ -67,11 +67,16 @@ impl PeerProgress {
     }
 
     /// Returns a rank's offer, checked against our arguments the first time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn offer(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
-        if let Some(offer) = self.offers[rank as usize] {
-            return Ok(offer);
+        match self.offers[rank as usize] {
+            Some(offer) => Ok(offer),
+            None => self.meet(rank, t, scope),
         }
+    }
+
+    #[inline(never)]
+    fn meet(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
         let offer = t.meet(rank, scope)?;
         self.offers[rank as usize] = Some(offer);
         Ok(offer)

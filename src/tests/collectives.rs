@@ -16,6 +16,8 @@ mod private;
 mod swapped;
 #[cfg(not(loom))]
 mod threads;
+#[cfg(not(loom))]
+mod tried;
 
 use crate::comm::{self, Call, CommHandle, Config};
 use crate::error::{Code, Result};

@@ -51,16 +51,17 @@ enum Stage {
 }
 
 impl<'a> Exchange<'a> {
-    /// Begins the communicator's next call.
+    /// Begins the communicator's next call. `offers`: as [`CommCore::offers`] says.
     pub fn begin(
         c: &mut CommCore,
         call: &Call<'_>,
         checked: Checked<'a>,
         recipe: Recipe,
+        offers: bool,
         polls: Polls,
     ) -> Exchange<'a> {
         c.seq += 1;
-        let (offer, input, output) = c.offer(call.collective, &checked, recipe.small, recipe.lends);
+        let (offer, input, output) = c.offer(call.collective, &checked, recipe.small, recipe.lends, offers);
         if let Some(news) = c.planner.news() {
             told::decided(c.rank(), &news, &offer);
         }

@@ -3,6 +3,7 @@
 use super::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
 use crate::comm::onesided::registrations::Registrations;
+use crate::comm::onesided::zero_copy::ZeroCopy;
 use crate::error::{Error, Result};
 use crate::kernels::divided;
 use crate::memory::view::Address;
@@ -30,7 +31,7 @@ pub struct Transfer<'a> {
 impl<'a> Transfer<'a> {
     /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
-        self.checked(rank, nranks, &Registrations::of(rank, 0))
+        self.checked(rank, nranks, &Registrations::of(rank, ZeroCopy::new(Some(0), false)))
     }
 
     /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.

@@ -147,14 +147,14 @@ impl CommCore {
     pub(in crate::comm) fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
         let ([input, output], in_place) = self.like_the_last(call)?;
         let known = self.repeat.as_ref()?;
-        let ended = match self.sends_a_copy(known, input) {
-            true => match self.exchange_directly(call.collective, [input, output], in_place)? {
+        let ended = match self.offers_of(known, call.collective, [input, output], in_place) {
+            None => match self.exchange_directly(call.collective, [input, output], in_place)? {
                 Directly::Over(ended) => ended,
                 Directly::Left(mut exchange) => exchange.go_on(self),
             },
-            false => {
+            Some(offers) => {
                 let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
-                Exchange::begin(self, call, checked, recipe, None).go_on(self)
+                Exchange::begin(self, call, checked, recipe, offers, None).go_on(self)
             }
         };
         Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
@@ -167,10 +167,21 @@ impl CommCore {
         if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
-    /// Tells whether such a call's input goes with this rank's arrival, wherever its peers' are.
+    /// Tells whether such a call offers its buffers, as [`CommCore::offers`] does; `None`: its input goes with this rank's arrival, wherever its
+    /// peers' are.
     #[inline(always)]
-    fn sends_a_copy(&self, known: &Repeat, input: Payload<'_>) -> bool {
-        known.is_direct && !(known.recipe.lends && self.registered.may_reach(input, known.bytes))
+    fn offers_of(
+        &self,
+        known: &Repeat,
+        collective: Collective,
+        buffers: [Payload<'_>; 2],
+        in_place: bool,
+    ) -> Option<bool> {
+        if known.is_direct && !(known.recipe.lends && self.registered.may_reach(buffers[0])) {
+            return None;
+        }
+        let offers = self.registered.offers(collective, buffers, in_place, known.bytes);
+        if known.is_direct && !offers { None } else { Some(offers) }
     }
 
     /// Enters a collective like the last one, of no more than `most` bytes, as a call that is polled. `None`: it is another, or needs a
@@ -186,13 +197,13 @@ impl CommCore {
         if known.bytes > most || !(known.recipe.small || programs) {
             return None;
         }
-        Some(match self.sends_a_copy(known, input) {
-            true => {
+        Some(match self.offers_of(known, call.collective, [input, output], in_place) {
+            None => {
                 Begun::Entered(self.enter_directly(call.collective, [input, output], in_place, Some(0))?)
             }
-            false => {
+            Some(offers) => {
                 let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
-                Begun::Program(Box::new(Exchange::begin(self, call, checked, recipe, Some(0))))
+                Begun::Program(Box::new(Exchange::begin(self, call, checked, recipe, offers, Some(0))))
             }
         })
     }

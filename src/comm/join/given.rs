@@ -21,6 +21,6 @@ pub fn over(transport: Arc<Transport>, algo: &str) -> Result<CommHandle> {
     let world = (0..nranks).collect();
     let origin = Origin { config: Config::default(), parent_ranks: None, root: handle, world };
     let timing = Timing::new(transport, None, &origin.world);
-    registry::fill(CommCore::new(handle, timing, membership, planner, rank, origin, 0));
+    registry::fill(CommCore::new(handle, timing, membership, planner, rank, origin, Some(0)));
     Ok(handle)
 }

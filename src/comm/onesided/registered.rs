@@ -63,6 +63,7 @@ impl CommCore {
 mod tests {
     use crate::comm::calls::collective::Call;
     use crate::comm::onesided::registrations::Registrations;
+    use crate::comm::onesided::zero_copy::ZeroCopy;
     use crate::comm::{self, CommHandle};
     use crate::memory::registered::{self, RegisterOutcome};
     use crate::memory::view::Address;
@@ -92,7 +93,8 @@ mod tests {
     fn offer(comm: CommHandle, call: &Call) -> Offer {
         crate::comm::registry::enter(comm, |c| {
             let checked = call.check(0, 2)?.expect("something to do");
-            Ok(c.offer(call.collective, &checked, false, false).0)
+            let offers = c.offers(call.collective, &checked);
+            Ok(c.offer(call.collective, &checked, false, false, offers).0)
         })
         .unwrap()
     }
@@ -116,17 +118,17 @@ mod tests {
     #[test]
     fn buffers_below_the_limit_are_copied_though_peers_could_reach_them() {
         let from = 64 << 10;
-        let registrations = Registrations::of(0, from);
+        let registrations = Registrations::of(0, ZeroCopy::new(Some(from), true));
         let memory = comm::mem_alloc(256 << 10).unwrap();
         #[allow(unsafe_code)]
         // SAFETY: it is freed when all its views are out of use.
         let part = |bytes| unsafe { Address::from_raw(memory as *const u8) }.view(bytes);
         let (input, output) = (part(16 << 10), part(64 << 10).part(32 << 10, 32 << 10));
         for (vector, reached) in [(from - 1, false), (from, true)] {
-            let [(input_at, _), (output_at, _)] =
-                registrations.reach_both(input, output, false, vector as u64);
-            assert_eq!([input_at.is_some(), output_at.is_some()], [reached; 2], "{vector} bytes");
-            assert_eq!(registrations.may_reach(input, vector as u64), reached);
+            let offers = registrations.offers(Collective::AllReduce, [input, output], false, vector as u64);
+            assert_eq!(offers, reached, "{vector} bytes");
+            let [(input_at, _), (output_at, _)] = registrations.reach_both(input, output, false);
+            assert!(input_at.is_some() && output_at.is_some());
         }
         assert_eq!(registrations.reach_message(part(from - 1)), None);
         assert!(registrations.reach_message(part(from)).is_some());

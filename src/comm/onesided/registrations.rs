@@ -4,6 +4,7 @@
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::deferred_free::DeferredFree;
+use super::zero_copy::ZeroCopy;
 use crate::handle::{self, RegistrationKind};
 use crate::kernels;
 use crate::log;
@@ -12,7 +13,7 @@ use crate::memory::registered::{Buffer, Registered};
 use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::transport::Transport;
-use crate::types::Rank;
+use crate::types::{Collective, Rank};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ pub(in crate::comm) struct Registrations {
     /// The shares' buffers, by address.
     buffers: Vec<Buffer>,
     rank: Rank,
-    /// Smaller buffers are copied, though peers could reach them.
-    from: usize,
+    /// Which buffers are copied, though peers could reach them.
+    zero_copy: ZeroCopy,
     /// Peers may still be at work on the buffers, until they have left this.
     forsaken: Option<Arc<Transport>>,
     /// A buffer that was freed has been complained of.
@@ -43,9 +44,9 @@ pub(in crate::comm) struct Registrations {
 }
 
 impl Registrations {
-    pub(in crate::comm) fn of(rank: Rank, from: usize) -> Registrations {
+    pub(in crate::comm) fn of(rank: Rank, zero_copy: ZeroCopy) -> Registrations {
         let (shares, buffers) = (Vec::new(), Vec::new());
-        Registrations { shares, buffers, rank, from, forsaken: None, told: Cell::new(false) }
+        Registrations { shares, buffers, rank, zero_copy, forsaken: None, told: Cell::new(false) }
     }
 
     /// The communicator ends with a failure that peers may not have seen yet.
@@ -53,19 +54,15 @@ impl Registrations {
         self.forsaken = Some(transport);
     }
 
-    /// [`reach`](Registrations::reach) for the input and output of a call whose whole vector has `bytes`. Those of a call in place share memory, and go to the
-    /// twin together or stay where they are together: the kernels tell by addresses what is the same memory.
+    /// [`reach`](Registrations::reach) for the input and output of a call. Those of a call in place share memory, and go to the twin together or stay where
+    /// they are together: the kernels tell by addresses what is the same memory.
     #[inline]
     pub(in crate::comm) fn reach_both<'a>(
         &self,
         input: Payload<'a>,
         output: Payload<'a>,
         in_place: bool,
-        bytes: u64,
     ) -> [(Option<u64>, Payload<'a>); 2] {
-        if !self.pays(bytes as usize) {
-            return [(None, input), (None, output)];
-        }
         if in_place
             && !self.buffers.is_empty()
             && let Some(both) = input.hull(output)
@@ -96,23 +93,29 @@ impl Registrations {
         parts
     }
 
-    /// Tells whether peers may find the buffer of a call whose whole vector has `bytes`: [`reach_both`](Registrations::reach_both) says whether they do.
+    /// Tells whether peers may find a buffer: [`reach_both`](Registrations::reach_both) says whether they do.
     #[inline]
-    pub(in crate::comm) fn may_reach(&self, view: Payload<'_>, bytes: u64) -> bool {
-        self.pays(bytes as usize)
-            && !view.is_empty()
-            && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+    pub(in crate::comm) fn may_reach(&self, view: Payload<'_>) -> bool {
+        !view.is_empty() && (!self.buffers.is_empty() || place_in_heap(view).is_some())
+    }
+
+    /// Tells whether a call whose whole vector has `bytes` is to offer those of its buffers that peers can reach. Each call asks once, before
+    /// it begins.
+    #[inline]
+    pub(in crate::comm) fn offers(
+        &self,
+        collective: Collective,
+        [input, output]: [Payload<'_>; 2],
+        in_place: bool,
+        bytes: u64,
+    ) -> bool {
+        (self.may_reach(input) || self.may_reach(output))
+            && self.zero_copy.serves_call(collective, in_place, bytes as usize)
     }
 
     /// Returns where the receiver of a message finds it, if it is to read it there.
     pub(in crate::comm) fn reach_message(&self, message: Payload<'_>) -> Option<u64> {
-        if self.pays(message.bytes()) { self.reach(message, true).0 } else { None }
-    }
-
-    /// Tells whether a call or a message of this size is large enough that peers read and write its buffers where they lie.
-    #[inline]
-    fn pays(&self, bytes: usize) -> bool {
-        bytes >= self.from
+        if self.zero_copy.serves_message(message.bytes()) { self.reach(message, true).0 } else { None }
     }
 
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
