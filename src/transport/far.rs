@@ -17,15 +17,13 @@ use super::attendant::Attendant;
 use super::endings::PassedOn;
 use super::far_inbox::FarInbox;
 use super::far_memory::FarMemory;
-use super::link::{Body, Frame, Incoming, Link, RestOfMessage};
-use super::pair::far::message_frame;
+use super::link::{Body, Frame, Incoming, Link};
 use super::survivors::Told;
 use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
-use crate::memory::view::Payload;
 use crate::sync::lock::{Mutex, MutexGuard};
-use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::types::Rank;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -64,6 +62,10 @@ pub struct FarRanks {
     pub(super) are_all: bool,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
+    /// Ends of messages that went to each rank [past the frames](super::link::StraightLink).
+    rests: Box<[AtomicU64]>,
+    /// Nothing comes that way any more.
+    straight_is_over: AtomicBool,
     /// The frames that have come, by sender.
     inboxes: Mutex<Box<[FarInbox]>>,
     /// The number of times that threads of the rank have polled or posted.
@@ -99,6 +101,8 @@ impl Far {
             are_all: far.iter().filter(|&&far| !far).count() == 1,
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
+            rests: far.iter().map(|_| AtomicU64::new(0)).collect(),
+            straight_is_over: AtomicBool::new(false),
             inboxes: Mutex::new(far.iter().map(|_| FarInbox::default()).collect()),
             polls: AtomicU64::new(0),
             broken: OnceLock::new(),
@@ -118,7 +122,12 @@ impl Far {
     }
 
     pub(super) fn post_to_all(&self, body: Body<'_>) {
-        (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.ranks.post(r, body));
+        self.post_to_each(|_| body);
+    }
+
+    /// Posts each rank a frame of its own.
+    pub(super) fn post_to_each<'a>(&self, body: impl Fn(Rank) -> Body<'a>) {
+        (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.ranks.post(r, body(r)));
         self.note_post();
     }
 
@@ -181,11 +190,7 @@ impl FarRanks {
             has_come = true;
             let taken = match event {
                 Incoming::Frame(frame) => self.take(&mut inboxes, frame),
-                Incoming::Rest(from, RestOfMessage { index, args, count }) => {
-                    let body = Body::Piece { index, args, count, bytes: Payload::EMPTY };
-                    message_frame(&self.mirror, &self.near, self.rank, from, body);
-                    Ok(())
-                }
+                Incoming::Rest(from, rest) => self.take_rest(&mut inboxes, from, rest),
                 Incoming::Death(rank) if self.has(rank) => {
                     self.mirror.life(rank).node.mark_dead();
                     Ok(())
@@ -204,6 +209,31 @@ impl FarRanks {
             self.ring();
         }
         has_come
+    }
+
+    /// The end of a message goes to a rank past the frames.
+    pub(super) fn count_rest(&self, to: Rank) {
+        self.rests[to as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of those.
+    pub(super) fn rests_to(&self, to: Rank) -> u64 {
+        self.rests[to as usize].load(Ordering::Relaxed)
+    }
+
+    /// Closes the way of messages past the frames, from which nothing comes then.
+    pub(super) fn end_straight(&self) {
+        if let Some(link) = self.link.straight() {
+            link.end();
+        }
+        let mut inboxes = self.inboxes.lock();
+        self.straight_is_over.store(true, Ordering::Relaxed);
+        self.stop_waiting_for_rests(&mut inboxes);
+    }
+
+    /// Tells whether the ends of messages may still come past the frames.
+    pub(super) fn rests_may_come(&self) -> bool {
+        !self.straight_is_over.load(Ordering::Relaxed)
     }
 
     /// Wakes the threads of this rank that sleep, and the other ranks of this host if they have news.

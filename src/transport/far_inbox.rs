@@ -3,12 +3,13 @@
 use super::STEP_BITS;
 use super::arrival::{Offer, store_arrival};
 use super::far::FarRanks;
-use super::link::{self, Body, Frame, News, OwnedBody};
+use super::link::{self, Body, Frame, LifeLine, News, OwnedBody, RestOfMessage};
 use super::net_link::LARGEST_ADDRESS;
 use super::pair::far::message_frame;
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::control::{FAILED, PAIR_SLOT, largest_payload};
+use crate::memory::control::{FAILED, LEFT, PAIR_SLOT, largest_payload};
+use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::types::Rank;
 use std::collections::BTreeMap;
@@ -25,6 +26,10 @@ pub struct FarInbox {
     early: BTreeMap<u64, OwnedBody>,
     /// The peer has withdrawn bytes, which its counters would show from then on.
     has_withdrawn: bool,
+    /// Ends of messages that have come past the frames.
+    rests: u64,
+    /// The peer has left, and more of those are under way: who waits for one must not hear before that it has left.
+    leaving: Option<LifeLine>,
 }
 
 impl FarRanks {
@@ -96,7 +101,37 @@ impl FarRanks {
                 return Ok(());
             }
         }
+        if let Body::Life(line) = body
+            && line.state == LEFT
+            && line.rests > inbox.rests
+            && self.rests_may_come()
+        {
+            inbox.leaving = Some(line);
+            return Ok(());
+        }
         self.apply(from, body)
+    }
+
+    /// Takes in the end of a message that has come past the frames.
+    pub(super) fn take_rest(&self, inboxes: &mut [FarInbox], from: Rank, rest: RestOfMessage) -> Result<()> {
+        let RestOfMessage { index, args, count } = rest;
+        let body = Body::Piece { index, args, count, bytes: Payload::EMPTY };
+        message_frame(&self.mirror, &self.near, self.rank, from, body);
+        let Some(inbox) = inboxes.get_mut(from as usize) else { return Ok(()) };
+        inbox.rests += 1;
+        match inbox.leaving.take_if(|line| line.rests <= inbox.rests) {
+            Some(line) => self.apply(from, Body::Life(line)),
+            None => Ok(()),
+        }
+    }
+
+    /// No more of those come: peers that have left have left.
+    pub(super) fn stop_waiting_for_rests(&self, inboxes: &mut [FarInbox]) {
+        for (from, inbox) in (0..).zip(inboxes) {
+            if let Some(line) = inbox.leaving.take() {
+                let _ = self.apply(from, Body::Life(line));
+            }
+        }
     }
 
     /// Tells whether this rank is in a later call than `seq`. Then the bytes of `seq` came too late to be needed, and later ones may have been
@@ -146,5 +181,47 @@ impl FarRanks {
             Body::Access(access) => return self.access(from, access),
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::transport::far::Far;
+    use crate::transport::in_process::{Delivery, transports};
+
+    fn leaves(number: u64, rests: u64) -> Frame<'static> {
+        let line = LifeLine { pid: 1, start: 1, state: LEFT, failed_seq: 0, rests };
+        Frame { from: 0, number, body: Body::Life(line) }
+    }
+
+    #[test]
+    fn a_rank_has_left_when_the_ends_of_its_messages_have_come() {
+        let (ranks, _network) = transports(&[0, 1], Delivery::InOrder, 60_000);
+        let far = ranks[1].far.as_ref().map(Far::shared).unwrap();
+        let rest = |index| RestOfMessage { index, args: 0, count: 0 };
+        let mut inboxes = [FarInbox::default(), FarInbox::default()];
+        far.take_rest(&mut inboxes, 0, rest(0)).unwrap();
+        far.take(&mut inboxes, leaves(0, 3)).unwrap();
+        far.take_rest(&mut inboxes, 0, rest(1)).unwrap();
+        assert!(!ranks[1].has_left(0), "one of its messages is under way");
+        far.take_rest(&mut inboxes, 0, rest(2)).unwrap();
+        assert!(ranks[1].has_left(0));
+    }
+
+    #[test]
+    fn a_rank_has_left_where_nothing_comes_past_the_frames_any_more() {
+        for ends_first in [false, true] {
+            let (ranks, _network) = transports(&[0, 1], Delivery::InOrder, 60_000);
+            let far = ranks[1].far.as_ref().map(Far::shared).unwrap();
+            let mut inboxes = [FarInbox::default(), FarInbox::default()];
+            if ends_first {
+                far.end_straight();
+            }
+            far.take(&mut inboxes, leaves(0, 1)).unwrap();
+            assert_eq!(ranks[1].has_left(0), ends_first);
+            far.stop_waiting_for_rests(&mut inboxes);
+            assert!(ranks[1].has_left(0));
+        }
     }
 }

@@ -302,6 +302,8 @@ pub struct LifeLine {
     pub state: u32,
     /// As in `Life::failed_seq`.
     pub failed_seq: u64,
+    /// The ends of messages that went to the receiver [past the frames](StraightLink), which may come later than this.
+    pub rests: u64,
 }
 
 /// How a rank has ended the calls of all ranks.

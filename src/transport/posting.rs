@@ -70,12 +70,14 @@ impl Transport {
     pub(super) fn send_life(&self) {
         let Some(far) = self.far_to_post() else { return };
         let life = self.control.life(self.rank);
-        far.post_to_all(Body::Life(LifeLine {
+        let line = |rank| LifeLine {
             pid: life.pid.load(Ordering::Relaxed),
             start: life.start.load(Ordering::Relaxed),
             state: life.state.load(Ordering::Acquire),
             failed_seq: life.failed_seq.load(Ordering::Relaxed),
-        }));
+            rests: far.rests_to(rank),
+        };
+        far.post_to_each(|rank| Body::Life(line(rank)));
     }
 
     /// Sends all far ranks what this rank has stored in the header.

@@ -8,7 +8,7 @@ use crate::types::Rank;
 use std::net::IpAddr;
 
 /// Changes with the format of addresses, messages or writes.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The bytes of the name of a host that are told.
 const NAME: usize = 64;
 /// Bytes before the name of the host, and of each rail before the endpoint.

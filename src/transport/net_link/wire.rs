@@ -117,7 +117,7 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
             }
             Body::Life(line) => {
                 let both = u64::from(line.pid) | u64::from(line.state) << 32;
-                add(LIFE, number, &[both, line.start, line.failed_seq], none);
+                add(LIFE, number, &[both, line.start, line.failed_seq, line.rests], none);
             }
             Body::News(News { disagreement, cause, dead, ending }) => {
                 let dead = u64::from(dead.map_or(0, |rank| rank + 1));
@@ -167,8 +167,8 @@ fn own_words(kind: u64) -> Option<usize> {
     Some(match kind {
         DATA | SHRINK | REST => 2,
         COUNTER | PUT | SIGNAL | DONE | ANSWER => 1,
-        ARRIVAL | TAKEN | WITHDRAWN | OPENED => 4,
-        LIFE | NEWS | PIECE | GET => 3,
+        ARRIVAL | TAKEN | WITHDRAWN | OPENED | LIFE => 4,
+        NEWS | PIECE | GET => 3,
         CHANGE | SERVE => 5,
         BYE | BYE_TAKEN | CREDIT | OF_WRITE | ASK | HOW_FAR | TAKEN_AHEAD | HELLO | QUESTION | ANSWERED
         | CLOSED | POSTED => 0,
@@ -228,6 +228,7 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
             state: (own[0] >> 32) as u32,
             start: own[1],
             failed_seq: own[2],
+            rests: own[3],
         }),
         NEWS => Body::News(News {
             disagreement: own[0],

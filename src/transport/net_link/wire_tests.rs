@@ -58,7 +58,7 @@ fn access_text(access: FarAccess<'_>) -> String {
 fn what_is_put_into_a_message_is_taken_out_again() {
     let mut payload = [5u64, 6, 7];
     let payload = Payload::from(&mut payload[..]).part(0, 21);
-    let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9 };
+    let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9, rests: 10 };
     let news = News { disagreement: 1, cause: 2, dead: Some(3), ending: Some((Ending::Revoked, 4)) };
     let change = Change { op: AtomicOp::Xor, value: 8, expected: 9 };
     let change = FarAccess::Change { at: 7, wide: true, change, ticket: 10, more: false };

@@ -42,8 +42,8 @@ impl StraightBuffer {
 
 impl Drop for StraightBuffer {
     fn drop(&mut self) {
-        if let Some(link) = self.ranks.link.straight().filter(|_| !self.is_over) {
-            link.end();
+        if !self.is_over {
+            self.ranks.end_straight();
         }
     }
 }
@@ -110,6 +110,7 @@ impl PairTransfer<'_> {
             far.note_post();
             peer.opens = true;
             let ranks = far.shared();
+            ranks.count_rest(self.peer);
             self.straight = Some(StraightBuffer { ranks, peer: self.peer, send: self.send, is_over: false });
             // Mostly all of it is sent already; then a poll says so.
             t.poll_far();
