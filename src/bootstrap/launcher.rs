@@ -50,13 +50,19 @@ const DEFAULT_PORT: u16 = 29_500;
 
 /// Does a launcher say that the ranks run on several hosts?
 pub fn tells_of_several_hosts() -> bool {
-    let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    are_told_of_several_hosts(&|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
+}
+
+/// The same from any set of variables. A launcher of one process does not count: `penny run -n 1` stands before the program where another
+/// launcher starts many.
+pub fn are_told_of_several_hosts(lookup: &dyn Fn(&str) -> Option<String>) -> bool {
     let nonempty = |name: &str| lookup(name).filter(|v| !v.is_empty());
-    let Some(row) = LAUNCHERS.iter().find(|row| (row.recognised)(&|name| nonempty(name).is_some())) else {
-        return false;
+    let has = |name: &str| nonempty(name).is_some();
+    let read = |row: &Launcher| {
+        (row.read)(&Env { launcher: row.name, lookup: &nonempty, ancestor: &ancestry::nearest })
     };
-    let env = Env { launcher: row.name, lookup: &nonempty, ancestor: &ancestry::nearest };
-    (row.read)(&env).is_ok_and(|job| job.is_on_several_hosts())
+    let mut jobs = LAUNCHERS.iter().filter(|row| (row.recognised)(&has)).filter_map(|row| read(row).ok());
+    jobs.find(|job| job.nranks != 1).is_some_and(|job| job.is_on_several_hosts())
 }
 
 /// Returns the name of the launcher that has left its variables; `None`: there is none.

@@ -1,7 +1,7 @@
 //! What each launcher leaves in the environment, as recorded from the real ones, and what is read from it.
 
 use super::*;
-use crate::bootstrap::launcher::read;
+use crate::bootstrap::launcher::{are_told_of_several_hosts, read};
 use crate::bootstrap::published::KeyValueSpace;
 
 /// Open MPI 5.0.11, `mpirun -n 2`, rank 1.
@@ -49,12 +49,14 @@ const ALL: [(&str, &str); 8] = [
     ("Slurm's srun", SLURM),
 ];
 
+fn value(text: &str, name: &str) -> Option<String> {
+    let pairs = text.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(n, _)| *n == name).map(|(_, v)| v.to_owned()).next()
+}
+
 /// Read an environment that is written `NAME=value NAME=value`; of a name that stands twice, the first counts.
 fn read_env(text: &str, series: u64) -> Result<Launched> {
-    let value = |name: &str| {
-        let pairs = text.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(n, _)| *n == name).map(|(_, v)| v.to_owned()).next()
-    };
+    let value = |name: &str| value(text, name);
     let proxy =
         |names: &[&str]| names.contains(&"hydra_pmi_proxy").then(|| "hydra_pmi_proxy 6503 146000".into());
     read(&value, &proxy, series)
@@ -70,6 +72,22 @@ fn derived(launched: &Launched) -> &DerivedPlace {
         MeetingPlace::Derived(place) => place,
         MeetingPlace::Id(_) => panic!("no launcher makes ids"),
         MeetingPlace::Hosts(_) | MeetingPlace::Published(_) => panic!("these ranks are of one host"),
+    }
+}
+
+#[test]
+fn a_launcher_of_one_process_does_not_hide_that_another_has_started_many_on_several_hosts() {
+    let alone = "PENNY_RANK=0 PENNY_WORLD_SIZE=1 PENNY_LOCAL_RANK=0 PENNY_JOB_ID=00112233445566778899aabbccddeeff RANK=0 WORLD_SIZE=1";
+    let spread = with("OMPI_COMM_WORLD_LOCAL_SIZE=1", OPEN_MPI_5);
+    for (text, are_several) in [
+        (spread.clone(), true),
+        (with(alone, &spread), true),
+        (with(alone, OPEN_MPI_5), false),
+        (with(PENNY_RUN, &spread), false),
+        (alone.to_owned(), false),
+        (String::new(), false),
+    ] {
+        assert_eq!(are_told_of_several_hosts(&|name| value(&text, name)), are_several, "{text}");
     }
 }
 
