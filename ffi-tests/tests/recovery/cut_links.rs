@@ -1,4 +1,4 @@
-//! Ranks on two hosts whose network is cut: namespaces with a cable or two between, of which one is pulled. Needs root and `ip`.
+//! Ranks on two hosts whose network is cut, or slow: namespaces with a cable or two between, of which one is pulled. Needs root, `ip` and `tc`.
 
 use crate::ranks::{Failure, Rank, Said, Setting, acts, now_ns, start_one, times, turn};
 use penny_ffi_tests::hosts::{self, Carrier};
@@ -15,7 +15,11 @@ struct Cable {
 }
 
 fn ip(words: &str) -> bool {
-    Command::new("ip").args(words.split(' ')).output().is_ok_and(|output| output.status.success())
+    is_done("ip", words)
+}
+
+fn is_done(tool: &str, words: &str) -> bool {
+    Command::new(tool).args(words.split(' ')).output().is_ok_and(|output| output.status.success())
 }
 
 impl Cable {
@@ -39,6 +43,13 @@ impl Cable {
         ]
         .iter()
         .all(|words| ip(words))
+    }
+
+    /// Makes both ends of the first cable slow. False: nothing here does that.
+    fn slow_down(&self) -> bool {
+        let name = &self.name;
+        let ends = [format!("qdisc add dev {name}a"), format!("-n {name} qdisc add dev {name}b")];
+        ends.iter().all(|end| is_done("tc", &format!("{end} root tbf rate 100mbit burst 64kb latency 50ms")))
     }
 
     fn pull(&self, there: char) {
@@ -161,6 +172,24 @@ fn ranks_with_two_networks_go_on_when_one_is_cut() {
         all(&mut ranks, "hold");
         all(&mut ranks, &afterwards);
         all(&mut ranks, "destroy");
+        ranks.iter_mut().for_each(|rank| _ = rank.outlast());
+    }
+}
+
+#[test]
+fn messages_of_a_rank_that_has_left_come_whole_over_a_slow_network() {
+    let _turn = turn();
+    let carriers = hosts::carriers();
+    for trial in 0..times(4, 20) {
+        let Some(cable) = Cable::new(300 + trial).filter(Cable::slow_down) else {
+            return println!("SKIPPED: only root makes network namespaces, and `tc` slows them down");
+        };
+        // From buffer to buffer, past what else goes to the peer (docs/decisions/0070).
+        let list = acts(&["join-env", "call all_reduce 100", "call transfer 300000", "destroy"]);
+        let mut ranks = start(&cable, &carriers[trial as usize % carriers.len()], &[], &list);
+        for act in &list {
+            ranks.iter_mut().for_each(|rank| rank.did(act));
+        }
         ranks.iter_mut().for_each(|rank| _ = rank.outlast());
     }
 }
