@@ -185,7 +185,7 @@ fn messages_of_a_rank_that_has_left_come_whole_over_a_slow_network() {
             return println!("SKIPPED: only root makes network namespaces, and `tc` slows them down");
         };
         // From buffer to buffer, past what else goes to the peer (docs/decisions/0070).
-        let list = acts(&["join-env", "call all_reduce 100", "call transfer 300000", "destroy"]);
+        let list = acts(&["join-env", "call all_reduce 100", "call transfer 1000000", "destroy"]);
         let mut ranks = start(&cable, &carriers[trial as usize % carriers.len()], &[], &list);
         for act in &list {
             ranks.iter_mut().for_each(|rank| rank.did(act));
