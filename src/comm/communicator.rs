@@ -365,12 +365,6 @@ impl CommCore {
         self.transport.single_copy().serves(collective, self.nranks(), block) && !has_help()
     }
 
-    /// Tells whether a call is to offer those of its buffers that peers can reach. Each call asks once.
-    pub(super) fn offers(&self, collective: Collective, checked: &Checked<'_>) -> bool {
-        let buffers = [checked.input, checked.output];
-        self.registered.offers(collective, buffers, checked.in_place, checked.bytes)
-    }
-
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.
     /// Also returns the views that the call is to use for these buffers.
     #[inline]

@@ -167,6 +167,12 @@ impl CommCore {
         if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
+    /// Tells whether a call is to offer those of its buffers that peers can reach. Each call asks once.
+    pub(in crate::comm) fn offers(&self, collective: Collective, checked: &Checked<'_>) -> bool {
+        let buffers = [checked.input, checked.output];
+        self.registered.offers(collective, buffers, checked.in_place, checked.bytes)
+    }
+
     /// Tells whether such a call offers its buffers, as [`CommCore::offers`] does; `None`: its input goes with this rank's arrival, wherever its
     /// peers' are.
     #[inline(always)]

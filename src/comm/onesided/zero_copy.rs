@@ -166,7 +166,7 @@ mod tests {
         (0..number).map(&mut call).collect()
     }
 
-    /// Calls of the n-th trial, and of the rest before it but the first, which shows what the trial before has found.
+    /// Calls of the n-th trial, and those that nothing is tried in before it, but the first: it shows what the trial before has found.
     fn of_trial(number: usize) -> u32 {
         let rest = if number == 0 { 0 } else { (FIRST_REST << (2 * (number - 1))).min(LONGEST_REST) };
         rest + BLOCKS * (1 + CALLS[number.min(CALLS.len() - 1)])
