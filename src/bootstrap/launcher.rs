@@ -189,7 +189,7 @@ impl Job {
                 self.local_size.map_or(String::new(), |n| format!(" ({n} on this one)"))
             )));
         }
-        let secret = self.secret.clone().or_else(|| (env.lookup)("PENNY_SECRET"));
+        let secret = (env.lookup)("PENNY_SECRET").or_else(|| self.secret.clone());
         if secret.as_ref().is_some_and(|secret| secret.len() < 16) {
             return Err(Error::usage(
                 "PENNY_SECRET has fewer than 16 characters, so that it could be guessed; set it to a longer random text, the same on \

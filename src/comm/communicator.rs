@@ -186,7 +186,9 @@ impl CommCore {
         if let Some(refused) = pair::late_refusal(&self.transport, &mut self.pairs) {
             self.keep_late_mismatch(refused);
         }
-        self.report_last_mismatch(semaphores)
+        let told = self.report_last_mismatch(semaphores);
+        self.transport.finish_far();
+        told
     }
 
     /// Runs a collective from check to return.

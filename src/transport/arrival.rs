@@ -189,6 +189,20 @@ impl Transport {
         }
     }
 
+    /// The last call that a rank has entered.
+    pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
+        (0..self.control.layout().depth as u64)
+            .filter(|&s| self.control.has_arrivals(s))
+            .map(|s| self.lines(rank).arrival(rank, s))
+            .max_by_key(|line| line.seq.load(Ordering::Acquire))
+            .filter(|line| line.seq.load(Ordering::Acquire) > 0)
+            .map(|line| {
+                let args = line.args.load(Ordering::Relaxed) & AGREED;
+                let text = Self::describe([args, line.count.load(Ordering::Relaxed)]);
+                format!("call #{} {text}", line.seq.load(Ordering::Relaxed))
+            })
+    }
+
     /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
     /// fetched together, and not one after the other. `mutual`: see [`Transport::payload_of`].
     #[inline(always)]

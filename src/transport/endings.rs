@@ -66,6 +66,14 @@ impl Transport {
         let _ = self.far_to_post();
     }
 
+    /// This rank makes no more calls, and its process may end before it destroys the communicator: far ranks must have what was sent to them.
+    pub fn finish_far(&self) {
+        if let Some(far) = &self.far {
+            self.leave();
+            far.link.finish();
+        }
+    }
+
     /// A far rank's process has ended, as something else than the link tells.
     pub fn note_far_death(&self, rank: Rank) {
         let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };

@@ -47,6 +47,8 @@ pub trait Link: Send + Sync {
     fn flush(&self) -> Result<()> {
         Ok(())
     }
+    /// The rank posts nothing more: waits, not for long, until each peer has taken in all that was posted to it. What comes meanwhile is lost.
+    fn finish(&self) {}
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order. Bytes that the link has written
     /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and the payload or the piece is empty.
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;

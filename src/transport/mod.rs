@@ -367,7 +367,9 @@ impl Transport {
     /// Tells all ranks that this rank is gone for good.
     pub fn leave(&self) {
         self.tell_served();
-        self.control.life(self.rank).state.store(LEFT, Ordering::Release);
+        if self.control.life(self.rank).state.swap(LEFT, Ordering::AcqRel) == LEFT {
+            return;
+        }
         die_point!(61 "leave_told");
         self.send_life();
         self.ring_all();

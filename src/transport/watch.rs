@@ -1,6 +1,6 @@
 //! Why a wait may be hopeless, in words: deaths, departures, aborts, disagreements, deadlines.
 
-use super::arrival::{AGREED, Fingerprint};
+use super::arrival::Fingerprint;
 use super::link::Ending;
 use super::{JOINING, Scope, Transport, counter_end};
 use crate::error::{Error, Result};
@@ -251,6 +251,11 @@ impl Transport {
         let (beside, on) = (self.beside_the_ancestors_ranks(), self.on_host(rank));
         // Another rank may have seen in /proc what the word does not show.
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
+            if rank == self.rank {
+                return Error::remote(format!(
+                    "this rank's connection to the meeting of the ranks was lost, so the other hosts take it for dead; make a new communicator{beside}"
+                ));
+            }
             self.accuse_dead(rank);
             return Error::remote(format!(
                 "rank {rank} (pid {pid}{on}) {}; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
@@ -309,20 +314,6 @@ impl Transport {
         self.accuse(&[late, slow].concat());
         text += "; if they are only slow, raise PENNY_TIMEOUT or timeoutMs; else abort and make a new communicator";
         Error::timeout(text)
-    }
-
-    /// The last call that a rank has entered.
-    pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
-        (0..self.control.layout().depth as u64)
-            .filter(|&s| self.control.has_arrivals(s))
-            .map(|s| self.lines(rank).arrival(rank, s))
-            .max_by_key(|line| line.seq.load(Ordering::Acquire))
-            .filter(|line| line.seq.load(Ordering::Acquire) > 0)
-            .map(|line| {
-                let args = line.args.load(Ordering::Relaxed) & AGREED;
-                let text = Self::describe([args, line.count.load(Ordering::Relaxed)]);
-                format!("call #{} {text}", line.seq.load(Ordering::Relaxed))
-            })
     }
 
     /// Has one of these ranks given up, and none died?

@@ -26,8 +26,12 @@ pub fn chosen(known: &[IpAddr]) -> Result<Vec<IpAddr>> {
 /// Returns the interfaces over which a rank spreads what is large: those that `PENNY_NET_IFACES` names, in its order, if they are several.
 /// Else the one with the address `met`, by which this host has reached the meeting.
 pub fn rails(met: IpAddr) -> Result<Vec<Interface>> {
-    let all = interfaces().unwrap_or_default();
-    rails_of(&all, env::get("PENNY_NET_IFACES").as_deref(), met)
+    let (all, choice) = (interfaces().unwrap_or_default(), env::get("PENNY_NET_IFACES"));
+    // A choice that leaves none is a mistake, though another interface has led to the meeting.
+    if choice.is_some() && !all.is_empty() {
+        choose(&all, choice.as_deref(), &[])?;
+    }
+    rails_of(&all, choice.as_deref(), met)
 }
 
 fn rails_of(all: &[Interface], choice: Option<&str>, met: IpAddr) -> Result<Vec<Interface>> {

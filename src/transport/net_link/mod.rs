@@ -300,6 +300,10 @@ impl Link for NetLink {
         posted
     }
 
+    fn finish(&self) {
+        let _ = self.state.lock().linger();
+    }
+
     fn is_behind(&self) -> bool {
         self.state.lock().is_behind()
     }
