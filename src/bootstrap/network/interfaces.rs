@@ -26,15 +26,15 @@ pub fn chosen(known: &[IpAddr]) -> Result<Vec<IpAddr>> {
 /// Returns the interfaces over which a rank spreads what is large: those that `PENNY_NET_IFACES` names, in its order, if they are several.
 /// Else the one with the address `met`, by which this host has reached the meeting.
 pub fn rails(met: IpAddr) -> Result<Vec<Interface>> {
-    let (all, choice) = (interfaces().unwrap_or_default(), env::get("PENNY_NET_IFACES"));
-    // A choice that leaves none is a mistake, though another interface has led to the meeting.
-    if choice.is_some() && !all.is_empty() {
-        choose(&all, choice.as_deref(), &[])?;
-    }
-    rails_of(&all, choice.as_deref(), met)
+    let all = interfaces().unwrap_or_default();
+    rails_of(&all, env::get("PENNY_NET_IFACES").as_deref(), met)
 }
 
 fn rails_of(all: &[Interface], choice: Option<&str>, met: IpAddr) -> Result<Vec<Interface>> {
+    // A choice that leaves none is a mistake, though another interface has led to the meeting.
+    if choice.is_some() && !all.is_empty() {
+        choose(all, choice, &[])?;
+    }
     let words = choice.filter(|choice| !choice.starts_with('^')).unwrap_or_default();
     let mut rails: Vec<Interface> = Vec::new();
     for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -207,6 +207,10 @@ mod tests {
                 is_loopback: false,
             })
             .collect();
+        for choice in ["eth77", "^eth0,ib0"] {
+            let refused = rails_of(&host(), Some(choice), IpAddr::from([10, 0, 0, 2])).unwrap_err();
+            assert!(refused.message.contains("leaves no network interface that is up"), "{refused}");
+        }
         let refused = rails_of(&many, Some("eth*"), IpAddr::from([10, 0, 0, 1])).unwrap_err();
         assert!(refused.message.contains("names 9 network interfaces"), "{refused}");
     }

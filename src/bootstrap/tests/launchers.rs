@@ -257,9 +257,11 @@ fn a_job_on_two_hosts_meets_at_rank_0s_host_or_is_told_what_is_missing() {
             assert!(error.message.contains(word), "{error}");
         }
     }
-    // `penny run` tells the secret itself.
+    // `penny run` tells the secret itself, but one that is set counts.
     let told = read_env(&with("PENNY_LOCAL_SIZE=1 MASTER_ADDR=a", PENNY_RUN), 0).unwrap();
     assert!(told.place.is_of_hosts() && !read_env(PENNY_RUN, 0).unwrap().place.is_of_hosts());
+    let short = with("PENNY_SECRET=short PENNY_LOCAL_SIZE=1 MASTER_ADDR=a", PENNY_RUN);
+    assert!(error_of(&short).message.contains("fewer than 16"));
 }
 
 #[test]

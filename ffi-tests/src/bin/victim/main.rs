@@ -143,6 +143,7 @@ impl Part {
                     comm::abort(comm).expect("an abort succeeds");
                 });
             }
+            "finalize" => comm::finalize(self.comm())?,
             "destroy" => comm::destroy(self.comm.take().expect("joined"))?,
             "abort" => comm::abort(self.comm.take().expect("joined"))?,
             "divide" => self.part = comm::split(self.comm(), Some(self.rank as i32 / 2), 0, None)?,
