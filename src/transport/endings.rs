@@ -7,7 +7,7 @@
 use super::Transport;
 use super::far::{Far, FarRanks};
 use super::link::{Body, Ending, News};
-use crate::memory::control::{ABSENT, ALIVE, Control};
+use crate::memory::control::{ABSENT, ALIVE, Control, LEFT};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::cpu;
 use crate::types::Rank;
@@ -64,6 +64,18 @@ impl Transport {
     #[cold]
     pub fn tell_endings(&self) {
         let _ = self.far_to_post();
+    }
+
+    /// Tells all ranks that this rank is gone for good.
+    pub fn leave(&self) {
+        self.tell_served();
+        if self.control.life(self.rank).state.swap(LEFT, Ordering::AcqRel) == LEFT {
+            return;
+        }
+        die_point!(61 "leave_told");
+        self.send_life();
+        self.ring_all();
+        die_point!(62 "leave_rung");
     }
 
     /// This rank makes no more calls, and its process may end before it destroys the communicator: far ranks must have what was sent to them.

@@ -34,7 +34,7 @@ pub mod watch;
 
 use crate::error::{Error, Result};
 use crate::kernels::hints::Rotation;
-use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
+use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
@@ -362,18 +362,6 @@ impl Transport {
         life.state.store(ALIVE, Ordering::Release);
         die_point!(87 "attach_state");
         self.send_life();
-    }
-
-    /// Tells all ranks that this rank is gone for good.
-    pub fn leave(&self) {
-        self.tell_served();
-        if self.control.life(self.rank).state.swap(LEFT, Ordering::AcqRel) == LEFT {
-            return;
-        }
-        die_point!(61 "leave_told");
-        self.send_life();
-        self.ring_all();
-        die_point!(62 "leave_rung");
     }
 
     /// Tells all ranks that this rank gave up in call `seq`, or [`JOINING`].
