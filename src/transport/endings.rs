@@ -220,6 +220,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_others_take_for_dead_is_not_told_that_it_died() {
+        let (ranks, _network) = transports(&[0, 1], Delivery::InOrder, 60_000);
+        ranks[0].far.as_ref().unwrap().shared().hear_of_endings(Some(0), None);
+        let told = ranks[0].died().unwrap();
+        assert!(told.message.starts_with("this rank's connection to the meeting"), "{told}");
+    }
+
+    #[test]
     fn of_processes_with_one_pid_on_two_hosts_the_family_knows_which_is_dead() {
         let (first, _network) = transports(&[0, 1, 1], Delivery::InOrder, 60_000);
         let pid = first[0].pid(0);

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::{Mutex, MutexGuard};
-use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -64,8 +64,6 @@ pub struct FarRanks {
     posted: Box<[AtomicU64]>,
     /// Ends of messages that went to each rank [past the frames](super::link::StraightLink).
     rests: Box<[AtomicU64]>,
-    /// Nothing comes that way any more.
-    straight_is_over: AtomicBool,
     /// The frames that have come, by sender.
     inboxes: Mutex<Box<[FarInbox]>>,
     /// The number of times that threads of the rank have polled or posted.
@@ -102,7 +100,6 @@ impl Far {
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
             rests: far.iter().map(|_| AtomicU64::new(0)).collect(),
-            straight_is_over: AtomicBool::new(false),
             inboxes: Mutex::new(far.iter().map(|_| FarInbox::default()).collect()),
             polls: AtomicU64::new(0),
             broken: OnceLock::new(),
@@ -226,14 +223,7 @@ impl FarRanks {
         if let Some(link) = self.link.straight() {
             link.end();
         }
-        let mut inboxes = self.inboxes.lock();
-        self.straight_is_over.store(true, Ordering::Relaxed);
-        self.stop_waiting_for_rests(&mut inboxes);
-    }
-
-    /// Tells whether the ends of messages may still come past the frames.
-    pub(super) fn rests_may_come(&self) -> bool {
-        !self.straight_is_over.load(Ordering::Relaxed)
+        self.stop_waiting_for_rests(&mut self.inboxes.lock());
     }
 
     /// Wakes the threads of this rank that sleep, and the other ranks of this host if they have news.

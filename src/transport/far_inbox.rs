@@ -26,7 +26,7 @@ pub struct FarInbox {
     early: BTreeMap<u64, OwnedBody>,
     /// The peer has withdrawn bytes, which its counters would show from then on.
     has_withdrawn: bool,
-    /// Ends of messages that have come past the frames.
+    /// Ends of messages that have come past the frames; `u64::MAX`: none can come any more.
     rests: u64,
     /// The peer has left, and more of those are under way: who waits for one must not hear before that it has left.
     leaving: Option<LifeLine>,
@@ -104,7 +104,6 @@ impl FarRanks {
         if let Body::Life(line) = body
             && line.state == LEFT
             && line.rests > inbox.rests
-            && self.rests_may_come()
         {
             inbox.leaving = Some(line);
             return Ok(());
@@ -118,7 +117,7 @@ impl FarRanks {
         let body = Body::Piece { index, args, count, bytes: Payload::EMPTY };
         message_frame(&self.mirror, &self.near, self.rank, from, body);
         let Some(inbox) = inboxes.get_mut(from as usize) else { return Ok(()) };
-        inbox.rests += 1;
+        inbox.rests = inbox.rests.saturating_add(1);
         match inbox.leaving.take_if(|line| line.rests <= inbox.rests) {
             Some(line) => self.apply(from, Body::Life(line)),
             None => Ok(()),
@@ -128,6 +127,7 @@ impl FarRanks {
     /// No more of those come: peers that have left have left.
     pub(super) fn stop_waiting_for_rests(&self, inboxes: &mut [FarInbox]) {
         for (from, inbox) in (0..).zip(inboxes) {
+            inbox.rests = u64::MAX;
             if let Some(line) = inbox.leaving.take() {
                 let _ = self.apply(from, Body::Life(line));
             }
@@ -216,7 +216,7 @@ mod tests {
             let far = ranks[1].far.as_ref().map(Far::shared).unwrap();
             let mut inboxes = [FarInbox::default(), FarInbox::default()];
             if ends_first {
-                far.end_straight();
+                far.stop_waiting_for_rests(&mut inboxes);
             }
             far.take(&mut inboxes, leaves(0, 1)).unwrap();
             assert_eq!(ranks[1].has_left(0), ends_first);
