@@ -131,8 +131,9 @@ static void times_are_told_between_events_that_are_over(void) {
     OK(pennyEventDestroy(end));
 }
 
-/* The last rank queues its call when the others have begun theirs: it is over then. On a declared machine a call is made when it is
-   queued, so the others would wait for it. */
+/* The last rank queues its call when the others have begun theirs: it is over then. Between hosts the two communicators have
+   connections of their own, so the barrier may come before what the others sent for their call: there it is over later. On a declared
+   machine a call is made when it is queued, so the others would wait for it. */
 static void a_small_call_whose_peers_have_come_is_made_when_it_is_queued(void) {
     pennyComm_t side;
     if (getenv("PENNY_FABRIC")) return;
@@ -142,7 +143,7 @@ static void a_small_call_whose_peers_have_come_is_made_when_it_is_queued(void) {
         if (last) OK(pennyBarrier(side, NULL));
         OK(pennyAllReduce(&in, &out, 1, pennyInt, pennySum, comm, stream));
         /* The first one is not like the one before it. */
-        if (last && round > 0) CHECK_INT(out, total * (round + 1));
+        if (last && round > 0 && getenv("PENNY_HOST_ID") == NULL) CHECK_INT(out, total * (round + 1));
         if (!last) OK(pennyBarrier(side, NULL));
         OK(pennyStreamSynchronize(stream));
         CHECK_INT(out, total * (round + 1));
