@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
 #[cfg(feature = "internals")]
 use crate::log;
-use crate::memory::control::Layout;
+use crate::memory::control::{Layout, StagingKind};
 #[cfg(feature = "internals")]
 use crate::memory::heap;
 #[cfg(feature = "internals")]
@@ -109,10 +109,9 @@ fn of_setting(e: Error, variable: &str, setting: &str) -> Error {
 impl Settings {
     /// Returns the staging bytes of each rank, at most [`MOST_STAGING`]. Algorithms for declared machines have a channel for every
     /// NIC, and slots for each.
-    pub fn staging_bytes(&self, nranks: u32, on_machine: bool, rotates: bool) -> u64 {
+    pub fn staging_bytes(&self, nranks: u32, on_machine: bool, kind: StagingKind) -> u64 {
         let least = if on_machine { 256 << 10 } else { 0 };
-        let usual = if rotates { Layout::rotated_staging } else { Layout::default_staging };
-        let default = || usual(nranks).max(least);
+        let default = || Layout::usual_staging(nranks, kind).max(least);
         (self.staging.unwrap_or_else(default) as u64).min(MOST_STAGING)
     }
 

@@ -34,7 +34,7 @@ use crate::sys::{fork, limits, shm};
 pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
-pub use layout::{Layout, PLACES_APART, place_bytes};
+pub use layout::{Layout, PLACES_APART, StagingKind, place_bytes};
 use lines::Lines;
 #[cfg(any(test, feature = "internals"))]
 pub use observed::observed;
@@ -371,7 +371,8 @@ mod tests {
 
     #[test]
     fn places_of_pieces_are_their_pairs_own() {
-        let control = Control::create(Layout::new(2, Layout::rotated_staging(2))).unwrap();
+        let control =
+            Control::create(Layout::new(2, Layout::usual_staging(2, StagingKind::Rotated))).unwrap();
         let range = |view: Payload<'_>| (view.addr() as usize, view.addr() as usize + view.bytes());
         let (base, all) = (control.segment().base(), control.layout().total());
         let last_at = control.layout().bytes_for_pieces() - PAIR_SLOT;

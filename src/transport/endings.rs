@@ -190,6 +190,15 @@ mod tests {
     }
 
     #[test]
+    fn of_two_deaths_that_nobody_has_noted_the_one_on_this_host_is_told() {
+        let (ranks, _network) = transports(&[0, 1, 1], Delivery::InOrder, 60_000);
+        for dead in [0, 2] {
+            ranks[1].lines(dead).life(dead).node.mark_dead();
+        }
+        assert_eq!(ranks[1].first_dead(), Some(2));
+    }
+
+    #[test]
     fn who_waits_for_a_dead_far_rank_alone_hears_of_it_by_the_last_words_of_another() {
         let (ranks, network) = transports(&[0, 0, 1], Delivery::InOrder, 60_000);
         ranks[0].control.life(1).node.mark_dead();

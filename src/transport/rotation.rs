@@ -12,7 +12,7 @@
 use super::Transport;
 use crate::kernels::hints::{self, Rotation};
 use crate::memory::control::arrivals::BEHIND;
-use crate::memory::control::place_bytes;
+use crate::memory::control::{StagingKind, place_bytes};
 use crate::memory::view::Payload;
 use crate::types::Rank;
 
@@ -89,6 +89,18 @@ impl Transport {
     #[inline]
     pub fn rotates(&self) -> bool {
         self.rotation == Rotation::All
+    }
+
+    /// Returns the kind of the staging memory of a communicator of these ranks.
+    pub fn staging_kind(&self, ranks: &[Rank]) -> StagingKind {
+        let is_far = |&rank: &Rank| self.is_far(rank);
+        if ranks.iter().any(is_far) && !ranks.iter().all(is_far) {
+            StagingKind::BetweenHosts
+        } else if self.rotates() {
+            StagingKind::Rotated
+        } else {
+            StagingKind::Usual
+        }
     }
 
     /// Returns the places in each rank's staging memory of `bytes` bytes each, for the slots of a program; one if it does not rotate.

@@ -201,7 +201,9 @@ impl Transport {
         let elsewhere = Some(self.control.dead_in_family()).filter(|&process| process != 0);
         let is = |rank: Rank, process: u64| self.family_name(rank) == process && alive(rank);
         let known = elsewhere.and_then(|process| (0..self.nranks).find(|&r| is(r, process)));
-        let dead = known.or_else(|| (0..self.nranks).find(|&r| self.died_unprepared(r)))?;
+        // A dead rank of this host would have noted another's death before its own followed from it; a far one notes it elsewhere.
+        let died = |far| (0..self.nranks).find(|&r| self.is_far(r) == far && self.died_unprepared(r));
+        let dead = known.or_else(|| died(false)).or_else(|| died(true))?;
         if known.is_none() {
             self.control.note_dead_in_family(self.family_name(dead));
         }

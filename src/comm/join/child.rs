@@ -40,7 +40,7 @@ pub(super) fn place(parent: &CommCore, members: &[Rank], settings: &Settings) ->
     let on_machine = parent.timing().is_declared();
     let nranks = members.len() as u32;
     let t = &parent.transport;
-    t.control().place_for_child(nranks, settings.staging_bytes(nranks, on_machine, t.rotates()))
+    t.control().place_for_child(nranks, settings.staging_bytes(nranks, on_machine, t.staging_kind(members)))
 }
 
 /// What the ranks of a child share: the segment of its ranks on this host, and links to those on others.

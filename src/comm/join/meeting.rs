@@ -10,7 +10,7 @@ use crate::comm::host_profile;
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Participant};
 use crate::kernels::hints::Rotation;
-use crate::memory::control::{Control, Layout, Membership};
+use crate::memory::control::{Control, Layout, Membership, StagingKind};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::profile::HostProfile;
 use crate::sync::wait::Backoff;
@@ -121,8 +121,12 @@ impl PreparedRank {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let rotates = rotation::here(nranks) == Rotation::All && !entrance.place.is_of_hosts();
-        let staging = settings.staging_bytes(nranks, machine.is_some(), rotates);
+        let kind = match rotation::here(nranks) {
+            _ if entrance.place.is_of_hosts() => StagingKind::BetweenHosts,
+            Rotation::All => StagingKind::Rotated,
+            _ => StagingKind::Usual,
+        };
+        let staging = settings.staging_bytes(nranks, machine.is_some(), kind);
         // Ranks of several hosts learn first who is where.
         let founded = match entrance.place.is_of_hosts() {
             true => None,

@@ -315,7 +315,7 @@ impl CommCore {
         let on_machine = timing.is_declared();
         let mut place = ChildPlace {
             at: 0,
-            staging: settings.staging_bytes(members.len() as u32, on_machine, t.rotates()),
+            staging: settings.staging_bytes(members.len() as u32, on_machine, t.staging_kind(&members)),
         };
         if first == self.rank() {
             place = child::place(self, &members, &settings)?;

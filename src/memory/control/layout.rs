@@ -30,6 +30,17 @@ pub struct Layout {
     pub(super) total: usize,
 }
 
+/// What the usual size of staging memory depends on, beside the number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StagingKind {
+    /// Nothing else.
+    Usual,
+    /// Ranks rotate through it.
+    Rotated,
+    /// What ranks of several hosts stage goes from one to another in messages, and each slice takes one: it is larger.
+    BetweenHosts,
+}
+
 /// Bytes of an arrival line and of the payload behind it.
 pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
 
@@ -99,9 +110,15 @@ impl Layout {
     pub fn default_staging(nranks: u32) -> usize {
         ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
-    /// The same where ranks rotate.
-    pub fn rotated_staging(nranks: u32) -> usize {
-        if nranks <= 8 { ROTATED } else { Layout::default_staging(nranks) }
+    /// The same for ranks of this kind.
+    pub fn usual_staging(nranks: u32, kind: StagingKind) -> usize {
+        match kind {
+            StagingKind::Rotated if nranks <= 8 => ROTATED,
+            StagingKind::BetweenHosts => {
+                ((6 << 20) / nranks.max(1) as usize).clamp(32 << 10, ROTATED * 3 / 4)
+            }
+            _ => Layout::default_staging(nranks),
+        }
     }
     /// Staging bytes of a rank for two calls, where ranks rotate.
     pub fn window(&self) -> usize {
@@ -183,5 +200,7 @@ mod tests {
     fn sixty_four_ranks_stay_within_eight_mebibytes() {
         let layout = Layout::new(64, Layout::default_staging(64));
         assert!(layout.reserved() <= 8 << 20, "{}", layout.reserved());
+        let layout = Layout::new(64, Layout::usual_staging(64, StagingKind::BetweenHosts));
+        assert!(layout.reserved() <= 12 << 20, "{}", layout.reserved());
     }
 }
