@@ -121,7 +121,7 @@ impl RankAddress {
         let here: Vec<String> =
             own.iter().map(|interface| format!("{} {}", interface.name, interface.address)).collect();
         Err(Error::usage(format!(
-            "PENNY_NET_IFACES names {} of the interfaces of this host ({}), and {} of {}, where rank {rank} runs ({}); name as many on \
+            "this rank uses {} of the interfaces of this host ({}), and rank {rank} uses {} of those of {} ({}); name as many in PENNY_NET_IFACES on \
              each host, in the same order",
             own.len(),
             here.join(", "),
@@ -169,7 +169,7 @@ mod tests {
         let own = Interface { name: "eth0".into(), address: "10.0.0.1".parse().unwrap(), is_loopback: false };
         let told = address.check_rails(1, &[own]).unwrap_err().message.clone();
         assert!(
-            told.contains("1 of the interfaces of this host (eth0 10.0.0.1), and 2 of node\u{fc}, where rank 1 runs (10.0.0.7, fd00::2)"),
+            told.contains("uses 1 of the interfaces of this host (eth0 10.0.0.1), and rank 1 uses 2 of those of node\u{fc} (10.0.0.7, fd00::2)"),
             "{told}"
         );
     }

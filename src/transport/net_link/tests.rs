@@ -253,7 +253,7 @@ fn a_rail_that_does_not_reach_a_peer_is_named_though_another_does() {
         assert!(told.message.contains("rank 1 on ") && told.message.contains(named), "{told}");
         let one_rail = NetLink::prepare(&controls[0], 0, 2, &rails[..1], carrier).unwrap();
         let refused = one_rail.link(&[None, Some(prepare(1).blob())]).err().unwrap();
-        assert!(refused.message.contains("PENNY_NET_IFACES names 1 of the interfaces"), "{refused}");
+        assert!(refused.message.contains("this rank uses 1 of the interfaces"), "{refused}");
     }
 }
 
