@@ -52,6 +52,9 @@ fn each_host_gets_its_ranks_in_order() {
     let output = hosts.run(&["--hosts", "a:2,b"], PLACE);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     assert_eq!(lines(&output), ["0/3 0/2 0 2 a", "1/3 1/2 1 2 a", "2/3 0/1 2 1 b"]);
+    let output = hosts.run(&["--hosts", "a,b,a:2"], PLACE);
+    let of_a = ["0/4 0/3 0 3 a", "2/4 1/3 2 3 a", "3/4 2/3 3 3 a"];
+    assert_eq!(lines(&output), [of_a[0], "1/4 0/1 1 1 b", of_a[1], of_a[2]], "{}", told(&output));
     let file = hosts.folder.path().join("hosts");
     std::fs::write(&file, "a slots=1\nb slots=4 # more than are taken\n").unwrap();
     let output =

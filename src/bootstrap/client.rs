@@ -8,6 +8,7 @@ use super::connection::MeetingConnection;
 use super::excuses::{host_gone, no_meeting, no_socket, nobody_opens};
 use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
 use super::invitation::{Door, Invitation, Knock};
+use super::network::door::Attempts;
 use super::network::packets::ToRank;
 use super::verdict::LINGER;
 use super::who::Who;
@@ -103,7 +104,10 @@ pub fn meet(
                 {
                     return Err(no_meeting(ticket, hello, &attempts));
                 }
-                astray = Some(attempts);
+                // That a server has found the secret wrong tells more than what came of it when it had ended.
+                if attempts.is_refused() || !astray.as_ref().is_some_and(Attempts::is_refused) {
+                    astray = Some(attempts);
+                }
             }
             Err(Knock::Refused(e)) => {
                 refuse(ticket, hello, &e);

@@ -32,14 +32,21 @@ impl Transport {
     pub(super) fn watch(&self, scope: &Scope) -> Result<()> {
         self.check_abort()?;
         self.check_alarm()?;
+        self.check_difference(scope)?;
+        let watched =
+            self.watch_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)));
+        // A rank that left because of a difference showed its arguments before, perhaps since the look above.
+        watched.or_else(|gone| self.check_difference(scope).and(Err(gone)))
+    }
+
+    /// Fails if the ranks that have arrived differ: some never meet in a call, and where one waits in vain it may be because of the other's
+    /// arguments.
+    fn check_difference(&self, scope: &Scope) -> Result<()> {
         // Before its own arrival a rank may not leave: others count on it.
-        if self.has_arrived(self.rank, scope.seq) {
-            // Some ranks never meet in a call; where one waits in vain it may be because of the other's arguments.
-            if let Some(difference) = self.difference_now(scope.seq) {
-                return Err(self.disagree(&difference));
-            }
+        if !self.has_arrived(self.rank, scope.seq) {
+            return Ok(());
         }
-        self.watch_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
+        self.difference_now(scope.seq).map_or(Ok(()), |difference| Err(self.disagree(&difference)))
     }
 
     /// Has a rank aborted or revoked the communicator?

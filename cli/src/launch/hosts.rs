@@ -126,11 +126,17 @@ impl HostArgs {
         let remote = format!("{} run --part", quoted(&self.penny()?.display().to_string()));
         let mut first = 0;
         let mut commands = Vec::new();
-        for HostRanks { host, ranks } in hosts {
+        for (at, HostRanks { host, ranks }) in hosts.iter().enumerate() {
+            // A host may be named again, for ranks that are dealt in turns.
+            let named = |hosts: &[HostRanks]| {
+                hosts.iter().filter(|other| other.host == *host).map(|other| other.ranks).sum()
+            };
             let part = Part {
                 id: id.clone(),
                 first,
                 ranks: *ranks,
+                before: named(&hosts[..at]),
+                beside: named(hosts),
                 world,
                 tag: piped == Piped::Tagged,
                 bind: job.bind,
@@ -190,8 +196,12 @@ pub struct Part {
     pub id: String,
     /// The first rank on the host.
     pub first: u32,
-    /// Ranks on the host.
+    /// Ranks of this launcher.
     pub ranks: u32,
+    /// Ranks on the host that launchers before this one start.
+    pub before: u32,
+    /// Ranks on the host.
+    pub beside: u32,
     /// Ranks in all.
     pub world: u32,
     /// Prefix each line with its rank.

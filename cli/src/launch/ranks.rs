@@ -235,20 +235,21 @@ pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
         Some(part) => (part.id.clone(), part.first, part.world),
         None => (job_id().map_err(|e| format!("cannot read random bytes: {e}"))?, 0, job.ranks),
     };
-    let shares = bind::shares(job.bind, job.ranks).map_err(|e| e.to_string())?;
+    let (before, beside) = job.part.as_ref().map_or((0, job.ranks), |part| (part.before, part.beside));
+    let shares = bind::shares(job.bind, beside).map_err(|e| e.to_string())?;
     let others = OtherLaunchers::new();
-    let commands = (0..job.ranks).map(|local| {
-        let rank = first + local;
+    let commands = (0..job.ranks).map(|number| {
+        let (rank, local) = (first + number, before + number);
         let mut command = Command::new(&job.program);
         command
             .args(&job.arguments)
-            .envs(others.variables(rank, local, world, job.ranks))
+            .envs(others.variables(rank, local, world, beside))
             .envs(job.environment.iter().map(|(name, value)| (name, value)))
             .env("PENNY_JOB_ID", &id)
             .env("PENNY_RANK", rank.to_string())
             .env("PENNY_WORLD_SIZE", world.to_string())
             .env("PENNY_LOCAL_RANK", local.to_string())
-            .env("PENNY_LOCAL_SIZE", job.ranks.to_string());
+            .env("PENNY_LOCAL_SIZE", beside.to_string());
         if rank > 0 || job.part.is_some() {
             command.stdin(Stdio::null());
         }

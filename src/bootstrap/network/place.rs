@@ -100,6 +100,21 @@ fn seconds_of_silence(text: &str) -> Result<Duration> {
     })
 }
 
+/// Refuses a host with a port behind it, as no name of a host is one.
+fn refuse_port(host: &str) -> Result<()> {
+    for word in host.split(',').map(str::trim) {
+        if let Some((name, port)) = word.rsplit_once(':')
+            && (!name.contains(':') || name.ends_with(']'))
+            && port.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return Err(Error::usage(format!(
+                "MASTER_ADDR (or --master) is {host:?}, with a port; give the host as {name}, and the port by MASTER_PORT"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn given_ports() -> Result<Option<RangeInclusive<u16>>> {
     ports_of("PENNY_PORTS", "ranks may meet", "40000-40063")
 }
@@ -123,6 +138,7 @@ impl HostsPlace {
     /// store. `secret`: what only the ranks of the job know. `identity`: what tells the job from others with that secret.
     pub fn new(master: (&str, u16), secret: &[u8], identity: &[String], series: u64) -> Result<HostsPlace> {
         let (host, port) = master;
+        refuse_port(host)?;
         let ports = match given_ports()? {
             Some(ports) => ports,
             None => port.saturating_add(1)..=port.saturating_add(PORTS_AFTER),
@@ -280,6 +296,22 @@ fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Er
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_port_behind_the_host_of_rank_0_is_refused() {
+        for (wrong, host) in [("node1:29500", "node1"), ("node1, [fd00::1]:7", "[fd00::1]")] {
+            let told = refuse_port(wrong).unwrap_err();
+            assert_eq!(told.code, Code::InvalidUsage);
+            assert!(
+                told.message.contains(&format!("{wrong:?}, with a port; give the host as {host}, and")),
+                "{told}"
+            );
+        }
+        for right in ["node1", "10.0.0.1,10.0.1.1", "fd00::1", "::1", "[fd00::1]", "fe80::1%eth0", ""] {
+            refuse_port(right).unwrap();
+        }
+    }
 
     #[test]
     fn a_silent_host_is_waited_for_by_whole_seconds_of_an_hour_at_most() {
