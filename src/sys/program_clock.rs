@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-/// Takes the program's time in picoseconds, which is no less than `at_least_ps`, and tells whether work is unfinished that will move it.
+/// Takes the program's time in picoseconds, which is no less than `at_least_ps`, and tells whether work is unfinished that will move it, or was queued by
+/// the thread since it last asked.
 pub type Source = fn(at_least_ps: u64) -> (u64, bool);
 
 /// The function of the library that stands before libc. It returns 0 if the program's clock follows `tell` from now on.

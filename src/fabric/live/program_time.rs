@@ -56,8 +56,35 @@ thread_local! {
     static KNOWN: Cell<Moment> = const { Cell::new(Moment { job: 0, ps: 0 }) };
     /// What it has found over without waiting, and would know if it read the clock.
     static FOUND: Cell<Moment> = const { Cell::new(Moment { job: 0, ps: 0 }) };
+    /// How it looks at the clock between the calls that it queues.
+    static QUEUEING: Cell<Queueing> = const { Cell::new(Queueing { since_look: false, looks: 0, last_ps: 0 }) };
     /// It is no thread of the program, or works for a stream: what it knows is not known to the program.
     static IS_APART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A thread that queues calls and looks at the clock between.
+#[derive(Clone, Copy)]
+struct Queueing {
+    /// It has queued something since its last look.
+    since_look: bool,
+    /// Looks with something queued before each, between which the clock has not moved by more than such a look.
+    looks: u32,
+    /// What it read last.
+    last_ps: u64,
+}
+
+/// Looks between queued calls that do not count as a wait for the clock. A loop that queues calls until a time has come must end.
+const LOOKS_BETWEEN_CALLS: u32 = 4096;
+/// The most by which a look moves the clock.
+const A_LOOK_PS: u64 = 1_000_000;
+
+impl Queueing {
+    /// The thread looks at the clock: tells whether it does so between calls that it queues.
+    fn look(&mut self, ps: u64) -> bool {
+        self.looks = if ps > self.last_ps + A_LOOK_PS { 0 } else { self.looks.saturating_add(1) };
+        self.last_ps = ps;
+        std::mem::take(&mut self.since_look) && self.looks <= LOOKS_BETWEEN_CALLS
+    }
 }
 
 /// The program's clock follows the machine's.
@@ -122,6 +149,7 @@ pub fn apart<T>(work: impl FnOnce() -> T) -> T {
 /// The calling thread queues work: returns what it knows. What it has found over meanwhile it has not looked at.
 pub fn queue() -> Moment {
     FOUND.set(Moment::default());
+    QUEUEING.set(Queueing { since_look: true, ..QUEUEING.get() });
     KNOWN.get()
 }
 
@@ -268,5 +296,27 @@ fn read(at_least_ps: u64) -> (u64, bool) {
     } else {
         know(known)
     }
-    (known.ps, UNFINISHED.load(Ordering::Acquire) > 0)
+    let mut queueing = QUEUEING.get();
+    let queues = queueing.look(known.ps);
+    QUEUEING.set(queueing);
+    (known.ps, queues || UNFINISHED.load(Ordering::Acquire) > 0)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_between_queued_calls_cost_nothing_as_long_as_the_loop_can_end() {
+        let mut thread = Queueing { since_look: true, looks: 0, last_ps: 0 };
+        assert!(thread.look(5) && !thread.look(5), "nothing is queued before the second");
+        let mut free = || {
+            thread.since_look = true;
+            thread.look(5 + A_LOOK_PS)
+        };
+        let looks = (0..2 * LOOKS_BETWEEN_CALLS).filter(|_| free()).count();
+        assert_eq!(looks as u32, LOOKS_BETWEEN_CALLS - 2);
+        thread.since_look = true;
+        assert!(thread.look(6 + 2 * A_LOOK_PS), "it has waited for something");
+    }
 }
