@@ -22,7 +22,7 @@ const CLASSES: usize = (TRIED.end.ilog2() - TRIED.start.ilog2()) as usize;
 const BLOCKS: u32 = 6;
 
 /// Timed calls of a block in the first trial, in the second, and in all others.
-const CALLS: [u32; 3] = [4, 16, 32];
+const CALLS: [u32; 3] = [4, 8, 16];
 
 /// Calls between the first two trials; four times as many as before between any two others, up to [`LONGEST_REST`].
 const FIRST_REST: u32 = 256;
