@@ -94,13 +94,7 @@ impl Transport {
     /// Returns the kind of the staging memory of a communicator of these ranks.
     pub fn staging_kind(&self, ranks: &[Rank]) -> StagingKind {
         let is_far = |&rank: &Rank| self.is_far(rank);
-        if ranks.iter().any(is_far) && !ranks.iter().all(is_far) {
-            StagingKind::BetweenHosts
-        } else if self.rotates() {
-            StagingKind::Rotated
-        } else {
-            StagingKind::Usual
-        }
+        StagingKind::of(ranks.iter().any(is_far) && !ranks.iter().all(is_far), self.rotates())
     }
 
     /// Returns the places in each rank's staging memory of `bytes` bytes each, for the slots of a program; one if it does not rotate.

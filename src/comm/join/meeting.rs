@@ -121,11 +121,8 @@ impl PreparedRank {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let kind = match rotation::here(nranks) {
-            _ if entrance.place.is_of_hosts() => StagingKind::BetweenHosts,
-            Rotation::All => StagingKind::Rotated,
-            _ => StagingKind::Usual,
-        };
+        let rotate = rotation::here(nranks) == Rotation::All;
+        let kind = StagingKind::of(entrance.place.is_of_hosts(), rotate);
         let staging = settings.staging_bytes(nranks, machine.is_some(), kind);
         // Ranks of several hosts learn first who is where.
         let founded = match entrance.place.is_of_hosts() {

@@ -41,6 +41,17 @@ pub enum StagingKind {
     BetweenHosts,
 }
 
+impl StagingKind {
+    /// Returns the kind for ranks of one host or several, which rotate or do not.
+    pub fn of(are_of_hosts: bool, rotate: bool) -> StagingKind {
+        match (are_of_hosts, rotate) {
+            (true, _) => StagingKind::BetweenHosts,
+            (false, true) => StagingKind::Rotated,
+            (false, false) => StagingKind::Usual,
+        }
+    }
+}
+
 /// Bytes of an arrival line and of the payload behind it.
 pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
 
@@ -197,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixty_four_ranks_stay_within_eight_mebibytes() {
+    fn sixty_four_ranks_stay_within_eight_mebibytes_and_between_hosts_within_twelve() {
         let layout = Layout::new(64, Layout::default_staging(64));
         assert!(layout.reserved() <= 8 << 20, "{}", layout.reserved());
         let layout = Layout::new(64, Layout::usual_staging(64, StagingKind::BetweenHosts));
