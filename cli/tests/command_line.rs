@@ -68,6 +68,23 @@ fn a_first_size_above_the_default_of_the_last_is_measured_alone() {
 }
 
 #[test]
+fn a_call_of_no_elements_takes_no_time_live_and_simulated() {
+    for command in [
+        "perf all_gather -w 0",
+        "sim all_gather",
+        "sim all_gather --iters 20",
+        "sim all_gather --algorithm ring",
+    ] {
+        // 8 bytes are less than an element of each of 4 ranks.
+        let table = answer(&format!("{command} -n 4 --fabric dgx-h100 -b 8 -e 8"));
+        let row = table.lines().find(|line| !line.starts_with('#')).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let time = if command.starts_with("sim") { 3 } else { 5 };
+        assert_eq!((words[0], words[1], words[time]), ("0", "0", "0.00"), "{command}: {table}");
+    }
+}
+
+#[test]
 fn every_command_explains_itself_with_examples() {
     for command in
         ["run", "perf", "perf exchange", "plan", "sim", "trace", "calibrate", "algorithms", "algos", "doctor"]

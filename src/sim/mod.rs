@@ -76,7 +76,9 @@ pub mod fabric {
     }
     /// One engine that serves every message at every port of its way.
     pub mod engine {
-        pub use crate::fabric::engine::{price, price_in_succession, price_traced, price_written};
+        pub use crate::fabric::engine::{
+            price, price_in_succession, price_of_nothing, price_traced, price_written,
+        };
     }
     /// The same prices for calls that are too large for lists of steps.
     pub mod shortcuts {
@@ -149,6 +151,9 @@ pub fn times(
             let (plans, places, view, slice_bytes) = (&plans, &places, view.clone(), tuning.slice_bytes);
             let call = fabric::PricedCall { plans, places, view, count, size, slice_bytes };
             let network = &views[tuning.protocol as usize];
+            if count == 0 && collective != Collective::Barrier {
+                return Ok(fabric::engine::price_of_nothing(network, ranks as usize));
+            }
             fabric::engine::price(network, &call, &vec![network.launch_ps; ranks as usize])
         };
         let priced = match is_carried {

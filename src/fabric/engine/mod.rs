@@ -28,7 +28,7 @@
 //! error.
 
 use super::trace::Span;
-use super::{CallTimes, Finished, PortState, PricedCall};
+use super::{CallTimes, Finished, PortCounters, PortState, PricedCall};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::topology::Network;
@@ -44,6 +44,12 @@ use std::collections::VecDeque;
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<CallTimes> {
     Engine::new(network).run(network, call, entry_ps, None)
+}
+
+/// Returns the times of a call of no elements, which ranks do not begin.
+pub fn price_of_nothing(network: &Network, ranks: usize) -> CallTimes {
+    let counters = vec![PortCounters::default(); network.ports.len()];
+    CallTimes { exit_ps: vec![0; ranks], counters, events: 0 }
 }
 
 /// Prices a call as `price` does, with programs that `write` gives rank by rank, so that no list of them has to fit in memory; the
