@@ -154,9 +154,20 @@ impl Attendance {
 
     /// Returns the address of this host by which it reached the server; `None`: they met over a local socket.
     pub fn local_address(&self) -> Option<IpAddr> {
+        self.addresses().map(|[own, _]| own)
+    }
+
+    /// Returns the address of the server's host by which this one reached it.
+    pub fn server_address(&self) -> Option<IpAddr> {
+        self.addresses().map(|[_, servers]| servers)
+    }
+
+    fn addresses(&self) -> Option<[IpAddr; 2]> {
         match &self.connection {
             MeetingConnection::Local(_) => None,
-            MeetingConnection::Network(session) => session.addresses().ok().map(|[own, _]| own.ip()),
+            MeetingConnection::Network(session) => {
+                session.addresses().ok().map(|ends| ends.map(|end| end.ip().to_canonical()))
+            }
         }
     }
 
@@ -173,11 +184,14 @@ impl Attendance {
     /// Tells the server that this rank leaves, waits until it has told the others, and ends the connection.
     pub fn leave(&self) {
         let told = self.connection.send(&FromRank::Leave.encode(), &[]);
+        self.end(told.is_ok());
+    }
+
+    /// Waits, where the server was told something, until it has told the others, and ends the connection.
+    fn end(&self, was_told: bool) {
         let until = Instant::now() + FAREWELL;
         // BOUND: the server closes the connection, or the farewell.
-        while told.is_ok()
-            && !matches!(self.read(), Some(Heard::Silence | Heard::Cut))
-            && Instant::now() < until
+        while was_told && !matches!(self.read(), Some(Heard::Silence | Heard::Cut)) && Instant::now() < until
         {
             let _ = self.connection.flush();
             let _ = self.connection.wait(Some(Duration::from_millis(10)));
@@ -194,10 +208,9 @@ impl Attendance {
 
     /// The same where the connection is shared.
     pub fn tell_why(&self, why: &Error) {
-        let _ = self.connection.send(&frame::encode_farewell(Some(why)), &[]);
-        if let MeetingConnection::Network(session) = &self.connection {
-            session.close(FAREWELL);
-        }
+        let told = self.connection.send(&frame::encode_farewell(Some(why)), &[]);
+        // The server may be a thread of this process, which may end next.
+        self.end(told.is_ok() && self.connection.is_network());
     }
 
     /// Returns the process where the ranks met.

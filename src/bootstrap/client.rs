@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::attendance::Attendance;
 use super::connection::MeetingConnection;
-use super::excuses::{host_gone, no_meeting, no_socket, nobody_opens};
+use super::excuses::{host_gone, no_meeting, no_socket, nobody_opens, refused_so_far};
 use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
 use super::invitation::{Door, Invitation, Knock};
 use super::network::door::Attempts;
@@ -14,6 +14,7 @@ use super::verdict::LINGER;
 use super::who::Who;
 use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
+use crate::log;
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::interrupt;
 use crate::sys::progress_hook::WaitHook;
@@ -25,6 +26,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_
 
 /// The time between two checks of the watch by a rank that waits for answers.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// For how long a rank is refused for its secret before it says so: another job's meeting may be over by then.
+const BEFORE_A_WARNING: Duration = Duration::from_secs(2);
 
 /// The outcome of one visit.
 enum Visit {
@@ -68,6 +72,7 @@ pub fn meet(
     let mut backoff = BACKOFF.0;
     let mut host = None;
     let mut astray = None;
+    let mut is_warned = false;
     let mut hook = WaitHook::default();
     loop {
         match ticket.knock() {
@@ -103,6 +108,10 @@ pub fn meet(
                     || host.is_some()
                 {
                     return Err(no_meeting(ticket, hello, &attempts));
+                }
+                if attempts.is_refused() && !is_warned && clock.start.elapsed() > BEFORE_A_WARNING {
+                    is_warned = true;
+                    log::always(hello.rank, format_args!("{}", refused_so_far(&attempts)));
                 }
                 // That a server has found the secret wrong tells more than what came of it when it had ended.
                 if attempts.is_refused() || !astray.as_ref().is_some_and(Attempts::is_refused) {

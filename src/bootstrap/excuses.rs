@@ -40,6 +40,15 @@ pub fn no_meeting(ticket: &Invitation, hello: &Hello<'_>, attempts: &Attempts) -
     ))
 }
 
+/// What to do where a process of Penny has another secret.
+const OTHER_SECRET: &str = "give all ranks the same PENNY_SECRET; if they have it, another job uses these ports: choose others by \
+                            MASTER_PORT or PENNY_PORTS, the same for all ranks";
+
+/// What a rank says that is refused for its secret, and goes on: rank 0 may come yet.
+pub fn refused_so_far(attempts: &Attempts) -> String {
+    format!("cannot join the meeting of the ranks so far: tried {}; {OTHER_SECRET}", attempts.text())
+}
+
 /// The server has not come, or cannot be reached, within `seconds`.
 pub fn nobody_opens(
     ticket: &Invitation,
@@ -56,12 +65,17 @@ pub fn nobody_opens(
             )
         }
         (None, Some(attempts)) => format!(
-            "rank {rank} has not reached {}{}, where the {nranks} ranks meet, within {seconds} s: tried {}; check that it was \
-             started and reaches this call, and that the network lets rank {rank} through to that port (PENNY_NET_IFACES chooses the \
-             interfaces, PENNY_PORTS the ports), or raise the timeout{}",
+            "rank {rank} has not reached {}{}, where the {nranks} ranks meet, within {seconds} s: tried {}; {}{}",
             if ticket.creator.is_some() { "the process that made the unique id" } else { "rank 0" },
             ticket.at(),
             attempts.text(),
+            match attempts.is_refused() {
+                true => OTHER_SECRET.to_owned(),
+                false => format!(
+                    "check that it was started and reaches this call, and that the network lets rank {rank} through to that port \
+                     (PENNY_NET_IFACES chooses the interfaces, PENNY_PORTS the ports), or raise the timeout"
+                ),
+            },
             attempts.hint()
         ),
         (None, None) => format!(

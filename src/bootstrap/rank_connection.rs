@@ -4,10 +4,13 @@ use std::io;
 use std::time::Instant;
 
 use super::connection::MeetingConnection;
-use super::frame::Answer;
+use super::frame::{Answer, MAX_BYTES};
 use super::who::Who;
 use crate::error::Error;
 use crate::sys::socket::Datagram;
+
+/// Packets at most that are read and passed over where a connection ends.
+const MOST_UNREAD: usize = 64;
 
 /// The state of a rank's connection.
 #[derive(Clone, Copy)]
@@ -107,6 +110,9 @@ impl RankConnection {
     /// Tells it the verdict, or close without if it does not take it.
     pub fn tell(&mut self, error: &Error) {
         let _ = self.connection.send(&Answer::Verdict(error.clone()).encode(), &[]);
+        // Where something is left unread, the end of a connection takes away what was sent before.
+        let mut buffer = [0; MAX_BYTES];
+        let _ = (0..MOST_UNREAD).take_while(|_| self.receive(&mut buffer).is_ok()).count();
         self.stage = Stage::Gone;
     }
 

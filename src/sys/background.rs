@@ -14,7 +14,7 @@ use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Builder, JoinHandle};
 
 /// The signals that a thread's own instructions cause.
@@ -55,14 +55,36 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joi
     spawn_with_stack(name, 256 << 10, body)
 }
 
-/// The same with a stack of `stack` bytes.
+/// The same with a stack of `stack` bytes for what it does.
 pub fn spawn_with_stack(
     name: &str,
     stack: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let _masked = Masked::new();
-    Builder::new().name(name.into()).stack_size(stack).spawn(body)
+    Builder::new().name(name.into()).stack_size(stack + of_thread_locals()).spawn(body)
+}
+
+/// Returns the bytes of each stack that the C library takes for the thread-local variables of the program and its libraries.
+fn of_thread_locals() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        // SAFETY: a function of glibc since 2.15, with this signature; others have none of that name.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+        if found.is_null() {
+            return 0;
+        }
+        // SAFETY: as above; it reads nothing of the attributes.
+        let least = unsafe {
+            let least: extern "C" fn(*const libc::pthread_attr_t) -> usize = std::mem::transmute(found);
+            let mut attributes = std::mem::zeroed();
+            libc::pthread_attr_init(&mut attributes);
+            let bytes = least(&attributes);
+            libc::pthread_attr_destroy(&mut attributes);
+            bytes
+        };
+        least.saturating_sub(libc::PTHREAD_STACK_MIN)
+    })
 }
 
 /// How many threads of [`at_once`] have ended.

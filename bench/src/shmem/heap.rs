@@ -98,7 +98,8 @@ impl<'a> Heap<'a> {
         match theirs.is_null() {
             false => Ok(theirs.cast()),
             true => {
-                Err("on a declared machine there is no way round its time, so nothing to compare with"
+                Err("the peer's memory has no address here, as on a declared machine or on another host, so there is \
+                     nothing to compare with; run it between ranks of one host"
                     .to_owned())
             }
         }

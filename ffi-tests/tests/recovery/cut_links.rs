@@ -45,6 +45,16 @@ impl Cable {
         .all(|words| ip(words))
     }
 
+    /// Gives both ends of the first cable an address of the other kind. Returns the first one; `None`: nothing here does that.
+    fn add_ipv6(&self) -> Option<String> {
+        let (name, net) = (&self.name, format!("fd13:{:x}:", self.number));
+        let ends = [
+            format!("addr add {net}:1/64 dev {name}a"),
+            format!("-n {name} addr add {net}:2/64 dev {name}b"),
+        ];
+        ends.iter().all(|end| ip(&format!("{end} nodad"))).then(|| format!("{net}:1"))
+    }
+
     /// Makes both ends of the first cable slow. False: nothing here does that.
     fn slow_down(&self) -> bool {
         let name = &self.name;
@@ -193,5 +203,24 @@ fn messages_of_a_rank_that_has_left_come_whole_over_a_slow_network() {
             ranks.iter_mut().for_each(|rank| rank.did(act));
         }
         ranks.iter_mut().for_each(|rank| _ = rank.outlast());
+    }
+}
+
+#[test]
+fn hosts_with_addresses_of_both_kinds_use_those_by_which_they_have_met() {
+    let _turn = turn();
+    for (carrier, number) in hosts::carriers().iter().zip(950..) {
+        let Some(cable) = Cable::new(number) else {
+            return println!("SKIPPED: only root makes network namespaces");
+        };
+        let Some(ipv6) = cable.add_ipv6() else { return println!("SKIPPED: this machine has no IPv6") };
+        // Rank 1 reaches the meeting by the first of them; rank 0 and rank 2 by whichever of their own host's comes first.
+        for master in [format!("{ipv6},{}.1", network(number)), format!("{}.1,{ipv6}", network(number))] {
+            let list = acts(&["join-env", "call all_reduce 100", "destroy"]);
+            let mut ranks = start(&cable, carrier, &[("MASTER_ADDR", &master)], &list);
+            for rank in &mut ranks {
+                list.iter().for_each(|act| rank.did(act));
+            }
+        }
     }
 }

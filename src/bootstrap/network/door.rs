@@ -176,7 +176,9 @@ impl Attempts {
     /// Names a trap: the addresses that were tried lead to this host only.
     pub fn hint(&self) -> &'static str {
         match !self.tried.is_empty() && self.tried.iter().all(|(address, _)| address.ip().is_loopback()) {
-            true => "; these addresses lead to the rank's own host only: pass one that other hosts reach",
+            true => {
+                "; these addresses lead to the rank's own host only: pass one that other hosts reach (MASTER_ADDR or --master)"
+            }
             false => "",
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::super::frame::{MAX_BYTES, Secret};
 use super::Who;
 use super::handshake::{self, ANSWER, CHALLENGE, CLAIM, Claim, Nonce, SEAL, Seal, Shared, Status};
 use crate::sync::lock::Mutex;
+use crate::sys::fork::ParentsAlone;
 use crate::sys::network;
 use crate::sys::process::random;
 use crate::sys::socket::{self, PollEntry};
@@ -26,6 +27,8 @@ const AT_LEAST: Duration = Duration::from_secs(1);
 
 /// One end of a connection.
 pub struct Session {
+    /// Before the stream: fields are dropped in this order.
+    _parents: ParentsAlone,
     stream: TcpStream,
     silence: Duration,
     reader: Mutex<Reader>,
@@ -76,7 +79,8 @@ impl Session {
         stream.set_nonblocking(true)?;
         network::tell_dead_hosts(&stream, silence)?;
         let reader = Mutex::new(Reader { bytes: Vec::new(), stage });
-        Ok(Session { stream, silence, reader, writer: Mutex::default() })
+        let parents = ParentsAlone::new(stream.as_raw_fd());
+        Ok(Session { _parents: parents, stream, silence, reader, writer: Mutex::default() })
     }
 
     /// Begins the client's end: connects, and proves that it knows the secret. A host that is silent for longer than `silence` afterwards

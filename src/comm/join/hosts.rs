@@ -19,7 +19,7 @@ use crate::error::{Code, Error, Result};
 use crate::memory::control::{Control, Membership};
 use crate::planner::profile::HostProfile;
 use crate::sys::host::{HostIdentity, NAME_BYTES};
-use crate::sys::network::Interface;
+use crate::sys::network::{self, Interface};
 use crate::sys::process::random;
 use crate::sys::{clock, interrupt};
 use crate::transport::Transport;
@@ -27,7 +27,7 @@ use crate::transport::far::Far;
 use crate::transport::net_link::NetLink;
 use crate::types::Rank;
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,9 +130,11 @@ fn connect(
     let Gathered { attendance: local, control, heaps, cards, clock_segment, .. } =
         prepared.gather(&gathering)?;
     local.joined();
-    let rails = bootstrap::rails(local_address(attendance))?;
-    let link = || link(prepared, entrance, attendance, ranks, &far, &control, &rails);
-    let links = far.contains(&true).then(link).transpose()?;
+    let link = || link(prepared, entrance, attendance, ranks, &far, &control);
+    let (links, rails) = match far.contains(&true).then(link).transpose()? {
+        Some((links, rails)) => (Some(links), rails),
+        None => (None, bootstrap::rails(local_address(attendance))?),
+    };
     let transport = prepared.transport(rank, control.clone(), heaps, cards, links)?;
     transport.set_rails(rails);
     transport.number_hosts(first_of);
@@ -164,7 +166,7 @@ fn check_alike(prepared: &PreparedRank, ranks: &[Neighbour], rank: Rank) -> Resu
     Ok(())
 }
 
-/// Tells the far ranks the address of this rank's endpoint, and connects to theirs.
+/// Tells the far ranks the addresses of this rank's endpoints, and connects to theirs. Returns by which interfaces, too.
 fn link(
     prepared: &PreparedRank,
     entrance: &Entrance<'_>,
@@ -172,51 +174,158 @@ fn link(
     ranks: &[Neighbour],
     far: &[bool],
     control: &Arc<Control>,
-    rails: &[Interface],
-) -> Result<Far> {
+) -> Result<(Far, Vec<Interface>)> {
     let &Entrance { rank, nranks, .. } = entrance;
-    let prepared_link = NetLink::prepare(control, rank, nranks, rails, &bootstrap::carrier()?)?;
-    let gone = |e: std::io::Error| {
-        Error::remote(format!(
-            "the connection to {}, where the ranks meet, is lost: {e}; the process that serves the meeting has ended, or the network is cut: \
-             look at what that process says, and make a new communicator",
-            attendance.host()
-        ))
+    let timeout = prepared.timeout();
+    let until = timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
+    let mut theirs = TheirAddresses { attendance, ranks, far, told: vec![None; nranks as usize], until };
+    let is_servers_host = attendance.host().host.is_some_and(|host| host.id == ranks[rank as usize].host.id);
+    let met = match is_servers_host {
+        true => theirs.by_which_this_host_was_reached(entrance)?,
+        false => local_address(attendance),
     };
-    attendance.tell(&prepared_link.blob()).map_err(gone)?;
-    let is_late = |late: usize| {
+    let rails = bootstrap::rails(met)?;
+    let prepared_link = NetLink::prepare(control, rank, nranks, &rails, &bootstrap::carrier()?)?;
+    let reached = attendance.server_address().unwrap_or(UNKNOWN);
+    let message = Addresses { reached, endpoints: prepared_link.blob() }.encode();
+    attendance.tell(&message).map_err(|e| theirs.gone(e))?;
+    theirs.wait(entrance, usize::MAX)?;
+    let blobs: Vec<Option<Vec<u8>>> =
+        theirs.told.into_iter().map(|told| told.map(|told| told.endpoints)).collect();
+    Ok((prepared_link.connect(&blobs)?, rails))
+}
+
+/// In the place of an address that is not known.
+const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// What a rank tells those of other hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Addresses {
+    /// By which it has reached the server of the meeting.
+    reached: IpAddr,
+    /// Those of its own endpoints, as the link writes them.
+    endpoints: Vec<u8>,
+}
+
+impl Addresses {
+    fn encode(&self) -> Vec<u8> {
+        let reached = match self.reached {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        [&reached.octets()[..], &self.endpoints].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Addresses> {
+        let (reached, endpoints) = bytes.split_first_chunk::<16>()?;
+        Some(Addresses {
+            reached: IpAddr::V6(Ipv6Addr::from(*reached)).to_canonical(),
+            endpoints: endpoints.to_vec(),
+        })
+    }
+}
+
+/// Tells whether an address is one of this host's; behind a translation of addresses others reach it by one that is not.
+fn is_own(interfaces: &[Interface], address: &IpAddr) -> bool {
+    address.is_loopback() || interfaces.iter().any(|interface| interface.address == *address)
+}
+
+/// What the ranks of other hosts have told, as it comes.
+struct TheirAddresses<'a> {
+    attendance: &'a Attendance,
+    ranks: &'a [Neighbour],
+    far: &'a [bool],
+    told: Vec<Option<Addresses>>,
+    until: Option<u64>,
+}
+
+impl TheirAddresses<'_> {
+    /// Returns the address by which ranks of other hosts have reached the meeting on this host. It may have others, to which no way leads
+    /// from there.
+    fn by_which_this_host_was_reached(&mut self, entrance: &Entrance<'_>) -> Result<IpAddr> {
+        // Ranks of other hosts tell theirs without waiting for any of this one.
+        self.wait(entrance, 1)?;
+        let own = network::interfaces().unwrap_or_default();
+        let mut reached = self.told.iter().flatten().map(|told| told.reached);
+        let at = reached.find(|at| is_own(&own, at));
+        Ok(at.map_or_else(|| local_address(self.attendance), bootstrap::reachable))
+    }
+
+    /// Waits until `enough` ranks of other hosts, or all, have told theirs.
+    fn wait(&mut self, entrance: &Entrance<'_>, enough: usize) -> Result<()> {
+        loop {
+            let there = self.told.iter().flatten().count();
+            let late = (0..self.far.len()).find(|&rank| self.far[rank] && self.told[rank].is_none());
+            let Some(late) = late.filter(|_| there < enough) else { return Ok(()) };
+            self.hear(late)?;
+            (entrance.watch)()?;
+            interrupt::look_now()?;
+            if self.until.is_some_and(|until| clock::now_ns() >= until) {
+                return Err(self.is_late(late));
+            }
+        }
+    }
+
+    /// Takes in what comes next, for a while.
+    fn hear(&mut self, late: usize) -> Result<()> {
+        match self.attendance.hear(LOOK) {
+            Some(Heard::Told { from, bytes }) => {
+                if let Some(place) = self.told.get_mut(from as usize).filter(|_| self.far[from as usize]) {
+                    *place = Some(Addresses::decode(&bytes).ok_or_else(|| faulty(from))?);
+                }
+                Ok(())
+            }
+            Some(Heard::Death(dead)) => {
+                let host = self.ranks.get(dead as usize).map_or(String::new(), |r| r.host.name());
+                Err(Error::remote(format!("rank {dead} on {host} died while the ranks joined")))
+            }
+            Some(Heard::Failed(error)) if error.code == Code::Timeout => Err(self.is_late(late)),
+            Some(Heard::Failed(error)) => Err(error),
+            Some(Heard::Silence) => Err(self.gone(std::io::ErrorKind::ConnectionReset.into())),
+            Some(Heard::Cut) => Err(self.gone(std::io::ErrorKind::TimedOut.into())),
+            Some(Heard::Left(_)) | None => Ok(()),
+        }
+    }
+
+    fn gone(&self, why: std::io::Error) -> Error {
+        Error::remote(format!(
+            "the connection to {}, where the ranks meet, is lost: {why}; the process that serves the meeting has ended, or the network is cut: \
+             look at what that process says, and make a new communicator",
+            self.attendance.host()
+        ))
+    }
+
+    fn is_late(&self, late: usize) -> Error {
         Error::timeout(format!(
             "rank {late} on {} has not told the address of its network endpoint in time; check that it is not stopped, or raise the \
              timeout",
-            ranks[late].host.name()
+            self.ranks[late].host.name()
         ))
-    };
-    let mut blobs: Vec<Option<Vec<u8>>> = vec![None; nranks as usize];
-    let until = prepared.timeout().map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
-    let missing = |blobs: &[Option<Vec<u8>>]| (0..nranks as usize).find(|&r| far[r] && blobs[r].is_none());
-    while let Some(late) = missing(&blobs) {
-        match attendance.hear(LOOK) {
-            Some(Heard::Told { from, bytes }) => {
-                if let Some(blob) = blobs.get_mut(from as usize).filter(|_| far[from as usize]) {
-                    *blob = Some(bytes);
-                }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rank_tells_of_its_addresses_is_read_back() {
+        for reached in ["10.0.0.1", "fd91::1", "0.0.0.0", "::1"] {
+            for endpoints in [&b""[..], b"abc"] {
+                let told = Addresses { reached: reached.parse().unwrap(), endpoints: endpoints.to_vec() };
+                assert_eq!(Addresses::decode(&told.encode()), Some(told));
             }
-            Some(Heard::Death(dead)) => {
-                let host = ranks.get(dead as usize).map_or(String::new(), |r| r.host.name());
-                return Err(Error::remote(format!("rank {dead} on {host} died while the ranks joined")));
-            }
-            Some(Heard::Left(_)) => {}
-            Some(Heard::Failed(error)) if error.code == Code::Timeout => return Err(is_late(late)),
-            Some(Heard::Failed(error)) => return Err(error),
-            Some(Heard::Silence) => return Err(gone(std::io::ErrorKind::ConnectionReset.into())),
-            Some(Heard::Cut) => return Err(gone(std::io::ErrorKind::TimedOut.into())),
-            None => {}
         }
-        (entrance.watch)()?;
-        interrupt::look_now()?;
-        if until.is_some_and(|until| clock::now_ns() >= until) {
-            return Err(is_late(late));
+        assert_eq!(Addresses::decode(&[0; 15]), None);
+    }
+
+    #[test]
+    fn an_address_is_the_hosts_own_if_an_interface_has_it() {
+        let own = [Interface { name: "e0".into(), address: "10.0.0.1".parse().unwrap(), is_loopback: false }];
+        for (address, expected) in
+            [("10.0.0.1", true), ("127.0.1.1", true), ("192.0.2.1", false), ("0.0.0.0", false)]
+        {
+            assert_eq!(is_own(&own, &address.parse().unwrap()), expected, "{address}");
         }
     }
-    prepared_link.connect(&blobs)
 }

@@ -76,8 +76,8 @@ fn open(path: Option<String>) -> Result<Library> {
         return Err(Error::system(match path {
             Some(path) => format!("PENNY_LIBFABRIC names {path}, which cannot be loaded: {why}"),
             None => format!(
-                "no libfabric found, over which ranks of several hosts communicate: {why}; install it (Debian and Ubuntu: \
-                 libfabric1, Fedora: libfabric), or set PENNY_LIBFABRIC to a libfabric.so.1, such as that of the PyPI package mpich"
+                "no libfabric found, of which PENNY_NET names a provider: {why}; install it (Debian and Ubuntu: libfabric1, Fedora: \
+                 libfabric), or set PENNY_LIBFABRIC to a libfabric.so.1, such as that of the PyPI package mpich; PENNY_NET=tcp needs none"
             ),
         }));
     }

@@ -1,7 +1,8 @@
 //! A TCP connection that never waits.
 
 use super::wire::Name;
-use crate::sys::{fork, network};
+use crate::sys::fork::{self, ParentsAlone};
+use crate::sys::network;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt};
 use std::io;
@@ -10,9 +11,21 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// One end of a connection. Dropping it ends the connection, but in a forked child, where it is the parent's.
 pub struct TcpSocket {
+    /// Before the descriptor: fields are dropped in this order.
+    _parents: ParentsAlone,
     descriptor: OwnedFd,
     /// The process that has made it.
     generation: u32,
+}
+
+impl From<OwnedFd> for TcpSocket {
+    fn from(descriptor: OwnedFd) -> TcpSocket {
+        TcpSocket {
+            _parents: ParentsAlone::new(descriptor.as_raw_fd()),
+            descriptor,
+            generation: fork::generation(),
+        }
+    }
 }
 
 impl Drop for TcpSocket {
@@ -66,7 +79,7 @@ impl TcpSocket {
         stream.set_nonblocking(true)?;
         let descriptor = OwnedFd::from(stream);
         settle(&descriptor)?;
-        Ok(TcpSocket { descriptor, generation: fork::generation() })
+        Ok(TcpSocket::from(descriptor))
     }
 
     /// An end of another kind of connection.
@@ -74,7 +87,7 @@ impl TcpSocket {
     pub fn of(descriptor: OwnedFd) -> TcpSocket {
         setsockopt(&descriptor, sockopt::ReceiveTimeout, &nix::sys::time::TimeVal::new(0, 1))
             .expect("a socket");
-        TcpSocket { descriptor, generation: fork::generation() }
+        TcpSocket::from(descriptor)
     }
 
     /// Begins to connect, from a local address.
@@ -87,9 +100,7 @@ impl TcpSocket {
         let _ = setsockopt(&fd, sockopt::IpBindAddressNoPort, &true);
         socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
         match socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
-            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => {
-                Ok(TcpSocket { descriptor: fd, generation: fork::generation() })
-            }
+            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(TcpSocket::from(fd)),
             Err(error) => Err(error.into()),
         }
     }
