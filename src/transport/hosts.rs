@@ -54,6 +54,11 @@ impl Transport {
         self.hosts.rails.get().cloned().unwrap_or_else(|| vec![Interface::loopback()])
     }
 
+    /// Returns a bit for each of them that is cut, and used no more.
+    pub fn cut_rails(&self) -> u32 {
+        self.far.as_ref().map_or(0, |far| far.link.cut_rails())
+    }
+
     /// Keeps something until this rank has left the communicator and its link is closed. Only the first counts.
     pub fn keep_until_end(&self, kept: Arc<dyn Any + Send + Sync>) {
         self.hosts.kept.lock().get_or_insert(kept);

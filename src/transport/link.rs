@@ -43,6 +43,10 @@ pub trait Link: Send + Sync {
     fn straight(&self) -> Option<&dyn StraightLink> {
         None
     }
+    /// Returns a bit for each of several networks that is cut, and used no more.
+    fn cut_rails(&self) -> u32 {
+        0
+    }
     /// The rank's call is over: arrivals that were held back to travel with other frames go now.
     fn flush(&self) -> Result<()> {
         Ok(())

@@ -26,7 +26,8 @@ impl ChildMemory {
             return Ok(None);
         }
         let (rails, carrier) = (parent.rails(), bootstrap::carrier()?);
-        NetLink::prepare(&self.control, rank, members.len() as u32, &rails, &carrier).map(Some)
+        let link = NetLink::prepare(&self.control, rank, members.len() as u32, &rails, &carrier)?;
+        Ok(Some(link.without(parent.cut_rails())))
     }
 }
 

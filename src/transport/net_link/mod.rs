@@ -123,6 +123,8 @@ struct Others {
     /// A bit for each rail that is not used any more, and for each that is to be closed.
     closed: u32,
     to_close: u32,
+    /// All ranks were reached by each rail, or it was known to be cut: one by which a peer is not reached has been cut since.
+    were_open: bool,
     /// When rails are looked after next.
     next_look_ns: u64,
     /// By rank.
@@ -158,6 +160,8 @@ pub struct Prepared {
     mirror: Arc<Lines>,
     rank: Rank,
     own: RankAddress,
+    /// The rails of the communicator that this one is made from which are cut, a bit for each; `None`: it is made from none.
+    cut_before: Option<u32>,
 }
 
 impl NetLink {
@@ -204,7 +208,15 @@ impl NetLink {
                 rails.len()
             )));
         }
-        Ok(Prepared { rails, interfaces: interfaces.to_vec(), near: near.clone(), mirror, rank, own })
+        Ok(Prepared {
+            rails,
+            interfaces: interfaces.to_vec(),
+            near: near.clone(),
+            mirror,
+            rank,
+            own,
+            cut_before: None,
+        })
     }
 }
 
@@ -212,6 +224,12 @@ impl Prepared {
     /// What the far ranks have to know of this one, at most [`LARGEST_ADDRESS`] bytes. Who knows it can write to this communicator's mirror.
     pub fn blob(&self) -> Vec<u8> {
         self.own.bytes()
+    }
+
+    /// The communicator is made from another, of which these rails are cut, a bit for each. They are not used; nor are those by which no peer is reached, as they
+    /// have been cut since.
+    pub fn without(self, cut_rails: u32) -> Prepared {
+        Prepared { cut_before: Some(cut_rails), ..self }
     }
 
     /// Makes far peers of the ranks whose blobs are given, by rank.
@@ -264,7 +282,8 @@ impl Prepared {
             interfaces: self.interfaces,
             owes_answers: false,
             closed: 0,
-            to_close: 0,
+            to_close: self.cut_before.unwrap_or(0),
+            were_open: self.cut_before.is_some(),
             next_look_ns: 0,
             peers,
             ranks,
@@ -279,12 +298,13 @@ impl Prepared {
             said_goodbye: false,
             refused: 0,
         };
-        let state = State {
+        let mut state = State {
             rails: self.rails,
             others,
             #[cfg(test)]
             unpolled: 0,
         };
+        state.others.close_rails(&mut state.rails);
         let state = Mutex::new(state);
         Ok(NetLink { state, may_hold_arrival: AtomicBool::new(false), generation: fork::generation() })
     }
@@ -323,6 +343,12 @@ impl Link for NetLink {
     fn straight(&self) -> Option<&dyn StraightLink> {
         Some(self)
     }
+
+    fn cut_rails(&self) -> u32 {
+        let others = &self.state.lock().others;
+        others.closed | others.to_close
+    }
+
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         match self.state.try_lock() {
             Some(mut state) => state.poll(sink),

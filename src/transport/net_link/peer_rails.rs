@@ -101,6 +101,11 @@ impl PeerRails {
         missing.map(|at| (at, self.all[at].failure.as_deref()))
     }
 
+    /// Have both greeted by a rail, which is not closed?
+    pub fn is_one_open(&self) -> bool {
+        self.all.iter().any(|rail| !rail.closed && rail.greeted && rail.greets)
+    }
+
     /// Returns the rails by which the peer has not been greeted.
     pub fn ungreeted(&self) -> impl Iterator<Item = usize> {
         (0..self.all.len()).filter(|&rail| !self.all[rail].greeted && !self.all[rail].closed)

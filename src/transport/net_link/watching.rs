@@ -48,20 +48,29 @@ impl Others {
 
     /// Greets a peer by each rail, if there are several. False: it has not greeted by each yet.
     pub(super) fn greet(&mut self, rails: &mut Rails, to: Rank) -> Result<bool> {
-        let (rank, patience_ns) = (self.rank, self.patience_ns);
+        let (rank, patience_ns, were_open) = (self.rank, self.patience_ns, self.were_open);
         let Some(peer) = self.peer(to).filter(|peer| !peer.rails.are_open() && !peer.is_gone()) else {
             return Ok(true);
         };
         for rail in Vec::from_iter(peer.rails.ungreeted()) {
-            if say_by(rails, rail, peer, rank, &Item::Hello)? {
-                peer.rails.greeted(rail);
+            match say_by(rails, rail, peer, rank, &Item::Hello) {
+                Ok(true) => peer.rails.greeted(rail),
+                Ok(false) => {}
+                // This host's interface is down, perhaps.
+                Err(why) if were_open => peer.rails.failed(rail, why.message.clone()),
+                Err(why) => return Err(why),
             }
         }
         let Some((rail, failure)) = peer.rails.first_closed() else { return Ok(true) };
         let failure = failure.map_or(obstacle(&rails[rail], peer.id), |why| format!(" ({why})"));
         let by = self.by_rail(to, rail);
         self.is_waiting = true;
+        let settle_ns = self.settle_ns;
         if let Some(peer) = self.peer(to) {
+            if were_open && peer.rails.is_one_open() && peer.waited_ns() > settle_ns {
+                self.cut(to, rail)?;
+                return Ok(false);
+            }
             let is_lost = peer.gives_up(patience_ns, || format!("to it{by}{failure}"));
             self.is_lost |= is_lost;
         }
