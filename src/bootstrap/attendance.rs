@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::connection::MeetingConnection;
 use super::frame::{self, Answer, MAX_BYTES};
 use super::network::packets::{FromRank, ToRank};
+use super::network::place::this_host;
 use super::who::Who;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
@@ -210,7 +211,8 @@ impl Attendance {
     pub fn tell_why(&self, why: &Error) {
         let told = self.connection.send(&frame::encode_farewell(Some(why)), &[]);
         // The server may be a thread of this process, which may end next.
-        self.end(told.is_ok() && self.connection.is_network());
+        let is_ours = self.connection.peer() == Some(Who::this(this_host()));
+        self.end(told.is_ok() && is_ours);
     }
 
     /// Returns the process where the ranks met.

@@ -110,9 +110,11 @@ impl RankConnection {
     /// Tells it the verdict, or close without if it does not take it.
     pub fn tell(&mut self, error: &Error) {
         let _ = self.connection.send(&Answer::Verdict(error.clone()).encode(), &[]);
-        // Where something is left unread, the end of a connection takes away what was sent before.
+        // Where something is left unread, the end of a connection takes away what was sent before. What comes from here on may do so yet.
         let mut buffer = [0; MAX_BYTES];
-        let _ = (0..MOST_UNREAD).take_while(|_| self.receive(&mut buffer).is_ok()).count();
+        let _ = (0..MOST_UNREAD)
+            .take_while(|_| self.receive(&mut buffer).is_ok_and(|packet| packet.len > 0))
+            .count();
         self.stage = Stage::Gone;
     }
 

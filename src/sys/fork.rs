@@ -16,25 +16,35 @@ static PARENTS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    let mut null = -1;
+    let (mut null, mut spare) = (None, -1);
     for (at, word) in PARENTS.iter().enumerate() {
+        if word.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
         let mut held = word.swap(0, Ordering::Relaxed);
         while held != 0 {
             let fd = (at as u32 * u64::BITS + held.trailing_zeros()) as RawFd;
             held &= held - 1;
-            // The number stays taken: what the child has inherited closes it yet.
+            // The child's copies of the owners close that number some day, so it must stay taken.
             // SAFETY: async-signal-safe calls; the descriptor is one of this library's sockets, which no code of the child uses.
             unsafe {
-                if null < 0 {
-                    null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+                if null.is_none() {
+                    // Where no descriptor is free this one is from now on, and becomes the null device's own.
+                    libc::close(fd);
+                    let opened = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+                    null = Some(opened);
+                    if opened == fd {
+                        continue;
+                    }
+                    spare = opened;
                 }
-                libc::dup3(null, fd, libc::O_CLOEXEC);
+                libc::dup3(null.unwrap_or(-1), fd, libc::O_CLOEXEC);
             }
         }
     }
-    if null >= 0 {
-        // SAFETY: it was opened above.
-        unsafe { libc::close(null) };
+    if spare >= 0 {
+        // SAFETY: it was opened above, in no other's place.
+        unsafe { libc::close(spare) };
     }
 }
 
@@ -66,7 +76,7 @@ impl Drop for ParentsAlone {
 pub fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler only increments a static counter, which is async-signal-safe.
+        // SAFETY: the handler makes async-signal-safe calls only.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
@@ -123,13 +133,14 @@ mod tests {
         }
         drop(note);
         drop(mine);
-        // BOUND: the end of the connection, which the child does not hold.
-        assert_eq!(other.read(&mut [0]).unwrap(), 0);
+        other.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let read = other.read(&mut [0]);
         // SAFETY: ends a child of this process, and waits for that.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
         }
+        assert_eq!(read.unwrap(), 0);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use penny::sim::algorithms;
+use penny::sim::fabric::engine;
 use penny::sim::fabric::shortcuts::{Summary, Used};
 use penny::sim::fabric::tuning::Tuning;
 use penny::sim::plan::RankView;
@@ -285,7 +286,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 );
             }
             let alone_ps = priced.expected_ps;
-            if args.iters > 1 {
+            if within == 0 {
+                // Ranks return from such a call at once.
+                priced.summary = engine::price_of_nothing(&network, places.len()).into();
+            } else if args.iters > 1 {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
             }
             if let Some(file) = &args.goal {

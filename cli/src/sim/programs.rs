@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use indicatif::HumanBytes;
-use penny::Collective;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
 use penny::sim::fabric::tuning::{self, Carriage, Divisible, Tuning};
@@ -216,11 +215,6 @@ impl Programs {
         bound::least_ps(network, &call, &write, 0..node)
     }
 
-    /// Tells whether ranks return from such a call at once.
-    fn carries_nothing(&self, block: Block) -> bool {
-        block.count == 0 && self.view.collective != Collective::Barrier
-    }
-
     /// Prices the call as it is over soonest, by the fastest exact method. `None`: no protocol of the machine carries the algorithm.
     pub fn price(
         &self,
@@ -277,10 +271,6 @@ impl Programs {
         limit_ps: u64,
     ) -> penny::Result<(Summary, Used)> {
         let network = machine.view(tuning);
-        if self.carries_nothing(block) {
-            let outcome = engine::price_of_nothing(network, places.len());
-            return Ok((outcome.into(), Used::steps(places.len() as u32)));
-        }
         let entry_ps = &vec![network.launch_ps; places.len()];
         if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
             let Block { count, size } = block;
@@ -308,9 +298,6 @@ impl Programs {
         priced: Priced,
         times: u32,
     ) -> Result<Priced, String> {
-        if self.carries_nothing(block) {
-            return Ok(priced);
-        }
         if self.messages.saturating_mul(times.into()) > MOST_IN_SUCCESSION {
             return Err(format!(
                 "--iters {times}: each call has {} messages, which are followed one by one; give fewer calls, so that they have \

@@ -189,7 +189,7 @@ fn link(
     let reached = attendance.server_address().unwrap_or(UNKNOWN);
     let message = Addresses { reached, endpoints: prepared_link.blob() }.encode();
     attendance.tell(&message).map_err(|e| theirs.gone(e))?;
-    theirs.wait(entrance, usize::MAX)?;
+    theirs.wait(entrance, |_| false)?;
     let blobs: Vec<Option<Vec<u8>>> =
         theirs.told.into_iter().map(|told| told.map(|told| told.endpoints)).collect();
     Ok((prepared_link.connect(&blobs)?, rails))
@@ -243,20 +243,21 @@ impl TheirAddresses<'_> {
     /// Returns the address by which ranks of other hosts have reached the meeting on this host. It may have others, to which no way leads
     /// from there.
     fn by_which_this_host_was_reached(&mut self, entrance: &Entrance<'_>) -> Result<IpAddr> {
-        // Ranks of other hosts tell theirs without waiting for any of this one.
-        self.wait(entrance, 1)?;
         let own = network::interfaces().unwrap_or_default();
-        let mut reached = self.told.iter().flatten().map(|told| told.reached);
-        let at = reached.find(|at| is_own(&own, at));
-        Ok(at.map_or_else(|| local_address(self.attendance), bootstrap::reachable))
+        let reached = |this: &Self| {
+            let own = this.told.iter().flatten().map(|told| told.reached).filter(|at| is_own(&own, at));
+            own.min_by_key(IpAddr::is_loopback)
+        };
+        // Ranks of other hosts tell theirs without waiting for any of this one.
+        self.wait(entrance, |this| reached(this).is_some_and(|at| !at.is_loopback()))?;
+        Ok(reached(self).map_or_else(|| local_address(self.attendance), bootstrap::reachable))
     }
 
-    /// Waits until `enough` ranks of other hosts, or all, have told theirs.
-    fn wait(&mut self, entrance: &Entrance<'_>, enough: usize) -> Result<()> {
+    /// Waits until all ranks of other hosts have told theirs, or until that is `enough`.
+    fn wait(&mut self, entrance: &Entrance<'_>, enough: impl Fn(&Self) -> bool) -> Result<()> {
         loop {
-            let there = self.told.iter().flatten().count();
             let late = (0..self.far.len()).find(|&rank| self.far[rank] && self.told[rank].is_none());
-            let Some(late) = late.filter(|_| there < enough) else { return Ok(()) };
+            let Some(late) = late.filter(|_| !enough(self)) else { return Ok(()) };
             self.hear(late)?;
             (entrance.watch)()?;
             interrupt::look_now()?;

@@ -26,8 +26,8 @@ impl ChildMemory {
             return Ok(None);
         }
         let (rails, carrier) = (parent.rails(), bootstrap::carrier()?);
-        let link = NetLink::prepare(&self.control, rank, members.len() as u32, &rails, &carrier)?;
-        Ok(Some(link.without(parent.cut_rails())))
+        let (nranks, cut) = (members.len() as u32, Some(parent.cut_rails()));
+        NetLink::prepare_without(&self.control, rank, nranks, &rails, &carrier, cut).map(Some)
     }
 }
 
@@ -78,6 +78,6 @@ impl CommCore {
                 }
             });
         }
-        Ok(Some(ChildMemory { far: Some(link.connect(&blobs)?), ..memory }))
+        Ok(Some(ChildMemory { far: Some(link.connect_without(&blobs, parent.cut_rails())?), ..memory }))
     }
 }

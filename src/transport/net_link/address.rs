@@ -8,11 +8,11 @@ use crate::types::Rank;
 use std::net::IpAddr;
 
 /// Changes with the format of addresses, messages or writes.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// The bytes of the name of a host that are told.
 const NAME: usize = 64;
 /// Bytes before the name of the host, and of each rail before the endpoint.
-const HEAD: usize = 28;
+const HEAD: usize = 29;
 const RAIL: usize = 33;
 
 /// A rank's address on one rail.
@@ -41,6 +41,8 @@ pub struct RankAddress {
     pub with_trailers: bool,
     /// Bytes of the control segment's layout.
     pub total: u64,
+    /// A bit for each rail that the rank has not opened, because it was cut.
+    pub cut: u32,
 }
 
 impl RankAddress {
@@ -48,6 +50,8 @@ impl RankAddress {
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION, self.with_trailers.into(), self.rails.len() as u8];
         bytes.extend([self.token, self.total, self.machine].iter().flat_map(|word| word.to_le_bytes()));
+        // There are eight rails at most.
+        bytes.push(self.cut as u8);
         let is_whole = |&end: &usize| self.host.is_char_boundary(end);
         let end = (0..=self.host.len().min(NAME)).rev().find(is_whole).unwrap_or(0);
         bytes.push(end as u8);
@@ -102,6 +106,7 @@ impl RankAddress {
             token: word(head, 3),
             with_trailers: head[1] != 0,
             total: word(head, 11),
+            cut: head[HEAD - 2].into(),
         };
         if address.total != layout.total() as u64 {
             return Err(faulty(
@@ -151,6 +156,7 @@ mod tests {
             token: 3,
             with_trailers: true,
             total: layout.total() as u64,
+            cut: 2,
         };
         let bytes = address.bytes();
         assert_eq!(RankAddress::of(&bytes, 1, layout).unwrap(), address);

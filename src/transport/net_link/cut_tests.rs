@@ -87,10 +87,21 @@ impl Side {
 }
 
 fn sides(carrier: &Carrier, with_trailers: bool, number: u8) -> [Side; 2] {
+    sides_without(carrier, with_trailers, number, [None; 2], [0; 2])
+}
+
+/// The same, by side: with a parent whose rails in `cut` are cut, and those in `since` after their addresses were told.
+fn sides_without(
+    carrier: &Carrier,
+    with_trailers: bool,
+    number: u8,
+    cut: [Option<u32>; 2],
+    since: [u32; 2],
+) -> [Side; 2] {
     let controls = controls(&[0, 1]);
     let prepare = |rank: u32| {
-        let mut prepared =
-            NetLink::prepare(&controls[rank as usize], rank, 2, &rails(number), carrier).unwrap();
+        let (control, cut) = (&controls[rank as usize], cut[rank as usize]);
+        let mut prepared = NetLink::prepare_without(control, rank, 2, &rails(number), carrier, cut).unwrap();
         prepared.own.with_trailers &= with_trailers;
         prepared
     };
@@ -100,7 +111,7 @@ fn sides(carrier: &Carrier, with_trailers: bool, number: u8) -> [Side; 2] {
         let (rank, control, mirror) = (prepared.rank, prepared.near.clone(), prepared.mirror.clone());
         let mut others = blobs.clone().map(Some);
         others[rank as usize] = None;
-        let link = prepared.link(&others).unwrap();
+        let link = prepared.link_without(&others, since[rank as usize]).unwrap();
         Side { rank, link, control, mirror, posted: 0, come: Vec::new() }
     });
     poll_until(&mut sides, "greetings", |sides| {
@@ -281,4 +292,53 @@ fn what_goes_to_a_place_after_a_write_does_not_come_before_it_by_another_rail() 
             });
         }
     }
+}
+
+#[test]
+fn ranks_of_a_communicator_that_is_made_from_another_do_without_rails_that_one_knows_to_be_cut() {
+    for carrier in carriers() {
+        for with_trailers in [true, false] {
+            for (number, cut, since) in [
+                (2, [0b10, 0b10], [0, 0]),
+                (2, [0b01, 0], [0, 0]),
+                (2, [0, 0b10], [0, 0]),
+                (2, [0, 0], [0b10, 0]),
+                (2, [0, 0], [0b01, 0b01]),
+                (3, [0b001, 0b100], [0, 0]),
+                (3, [0b010, 0], [0, 0b100]),
+            ] {
+                let what = format!("{carrier:?}, {with_trailers}, {cut:?}, {since:?}");
+                let mut sides = sides_without(carrier, with_trailers, number, cut.map(Some), since);
+                for _ in 0..POSTS {
+                    sides.iter_mut().for_each(Side::post);
+                }
+                sides.iter_mut().for_each(|side| side.link.flush().unwrap());
+                let closed = cut.iter().chain(&since).fold(0, |all, rails| all | rails);
+                poll_until(&mut sides, &what, |sides| {
+                    let has_all =
+                        |side: &Side| side.come.len() as u64 == POSTS && side.closed() == [closed; 2];
+                    sides.iter().all(has_all)
+                });
+                let [one, other] = &mut sides;
+                one.check(other, &what);
+                other.check(one, &what);
+                assert!(sides.iter().all(|side| side.link.state.lock().others.refused == 0), "{what}");
+                std::thread::scope(|scope| {
+                    sides.into_iter().for_each(|side| drop(scope.spawn(move || drop(side))))
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_have_no_rail_in_common_any_more_are_told() {
+    let controls = controls(&[0, 1]);
+    let prepare = |rank: u32, cut| {
+        NetLink::prepare_without(&controls[rank as usize], rank, 2, &rails(2), &Carrier::Tcp(None), Some(cut))
+            .unwrap()
+    };
+    let (one, other) = (prepare(0, 0b01), prepare(1, 0b10));
+    let refused = one.link(&[None, Some(other.blob())]).err().unwrap();
+    assert!(refused.message.contains("no network in common"), "{refused}");
 }

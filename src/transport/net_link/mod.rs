@@ -30,6 +30,7 @@ mod messages;
 mod peer;
 mod peer_rails;
 mod polling;
+mod prepared;
 mod rails;
 mod sending;
 mod straight;
@@ -42,27 +43,23 @@ mod trailer;
 mod watching;
 mod wire;
 
-use super::far::Far;
 use super::link::{Frame, Incoming, LARGEST_ACCESS, Link, StraightLink};
-use crate::env;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::control::Control;
 use crate::memory::control::lines::Lines;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
-use crate::sys::endpoint::{Carrier, MemoryId, Use};
-use crate::sys::host::{self, HostIdentity};
+use crate::sys::endpoint::MemoryId;
+use crate::sys::fork;
 use crate::sys::network::Interface;
-use crate::sys::{fork, process};
 use crate::types::Rank;
-use address::{RailAddress, RankAddress};
 use peer::FarPeer;
+pub use prepared::Prepared;
 use rails::Rails;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 use straight::Straight;
-use trailer::TRAILERS;
 use wire::{AHEAD, HEADER, LARGEST_FRAME};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
@@ -123,8 +120,8 @@ struct Others {
     /// A bit for each rail that is not used any more, and for each that is to be closed.
     closed: u32,
     to_close: u32,
-    /// All ranks were reached by each rail, or it was known to be cut: one by which a peer is not reached has been cut since.
-    were_open: bool,
+    /// The communicator is made from another, whose ranks have reached each other by each rail that was not cut.
+    is_child: bool,
     /// When rails are looked after next.
     next_look_ns: u64,
     /// By rank.
@@ -150,164 +147,6 @@ struct Others {
     said_goodbye: bool,
     /// Messages, writes and frames that were not believed.
     refused: u64,
-}
-
-/// An endpoint that others can be told of, before they are known.
-pub struct Prepared {
-    rails: Rails,
-    interfaces: Vec<Interface>,
-    near: Arc<Control>,
-    mirror: Arc<Lines>,
-    rank: Rank,
-    own: RankAddress,
-    /// The rails of the communicator that this one is made from which are cut, a bit for each; `None`: it is made from none.
-    cut_before: Option<u32>,
-}
-
-impl NetLink {
-    /// Opens an endpoint for rank `rank` of `nranks` on each of some interfaces, which are its rails.
-    /// `near`: the control segment of this rank's host, whose layout is the same on all hosts.
-    pub fn prepare(
-        near: &Arc<Control>,
-        rank: Rank,
-        nranks: u32,
-        interfaces: &[Interface],
-        carrier: &Carrier,
-    ) -> Result<Prepared> {
-        if nranks > 1 << (u32::BITS - peer::NUMBER_BITS) {
-            return Err(Error::usage(format!(
-                "{nranks} ranks are too many for several hosts, which can have {}",
-                1 << (u32::BITS - peer::NUMBER_BITS)
-            )));
-        }
-        let layout = near.layout();
-        let mut rails = Rails::open(carrier, interfaces)?;
-        let behind = nranks as usize * TRAILERS * 8;
-        let mirror = Arc::new(Lines::private(layout, behind)?);
-        let (begin, end) = (layout.bytes_at(), mirror.segment().bytes());
-        let region = || Box::new(mirror.segment().clone()) as _;
-        let written = rails.register(region, begin, end - begin, Use::Written)?;
-        let rail = |(at, interface): (usize, &Interface)| RailAddress {
-            at: interface.address,
-            endpoint: rails[at].name().to_vec(),
-            memory: rails[at].remote(written),
-        };
-        let own = RankAddress {
-            host: HostIdentity::this(env::get("PENNY_HOST_ID").as_deref()).name(),
-            rails: interfaces.iter().enumerate().map(rail).collect(),
-            machine: host::machine(),
-            token: u64::from_ne_bytes(process::random()),
-            with_trailers: (0..rails.len()).all(|rail| rails[rail].most_ranges() >= 2),
-            total: layout.total() as u64,
-        };
-        let bytes = own.bytes().len();
-        if bytes > LARGEST_ADDRESS {
-            return Err(Error::usage(format!(
-                "the addresses of {} interfaces take {bytes} bytes with this provider, more than the {LARGEST_ADDRESS} that there is room for; \
-                 name fewer in PENNY_NET_IFACES",
-                rails.len()
-            )));
-        }
-        Ok(Prepared {
-            rails,
-            interfaces: interfaces.to_vec(),
-            near: near.clone(),
-            mirror,
-            rank,
-            own,
-            cut_before: None,
-        })
-    }
-}
-
-impl Prepared {
-    /// What the far ranks have to know of this one, at most [`LARGEST_ADDRESS`] bytes. Who knows it can write to this communicator's mirror.
-    pub fn blob(&self) -> Vec<u8> {
-        self.own.bytes()
-    }
-
-    /// The communicator is made from another, of which these rails are cut, a bit for each. They are not used; nor are those by which no peer is reached, as they
-    /// have been cut since.
-    pub fn without(self, cut_rails: u32) -> Prepared {
-        Prepared { cut_before: Some(cut_rails), ..self }
-    }
-
-    /// Makes far peers of the ranks whose blobs are given, by rank.
-    pub fn connect(self, far: &[Option<Vec<u8>>]) -> Result<Far> {
-        let is_far: Box<[bool]> = far.iter().map(Option::is_some).collect();
-        let (rank, mirror) = (self.rank, self.mirror.clone());
-        let (near, machine) = (self.near.clone(), self.own.machine);
-        let link = self.link(far)?;
-        let beside = link.state.lock().others.ranks_of(machine);
-        let mut far = Far::new(&near, rank, is_far, mirror, Box::new(link))?;
-        far.beside = beside;
-        Ok(far)
-    }
-
-    fn link(mut self, far: &[Option<Vec<u8>>]) -> Result<NetLink> {
-        let layout = self.near.layout();
-        let (mut peers, mut ranks) = (Vec::new(), Vec::new());
-        for (rank, blob) in (0..).zip(far) {
-            let Some(blob) = blob else {
-                peers.push(None);
-                continue;
-            };
-            let address = RankAddress::of(blob, rank, layout)?;
-            address.check_rails(rank, &self.interfaces)?;
-            let mut id = None;
-            for (at, rail) in address.rails.iter().enumerate() {
-                id = Some(self.rails[at].insert(&rail.endpoint)?);
-            }
-            peers.extend(id.map(|id| Some(FarPeer::new(id, address))));
-            ranks.push(rank);
-        }
-        let mut sources = Vec::new();
-        for (at, bytes) in
-            [layout.payloads_of(self.rank), layout.staging(self.rank), layout.rings_of(self.rank)]
-        {
-            let region = || Box::new(self.near.segment().clone()) as _;
-            sources.push((self.rails.register(region, at, bytes, Use::Send)?, at, bytes));
-        }
-        let others = Others {
-            rank: self.rank,
-            near: self.near,
-            mirror: self.mirror,
-            sources,
-            token: self.own.token,
-            with_trailers: self.own.with_trailers,
-            takes_lent: self.own.with_trailers && self.rails.len() == 1 && self.rails[0].takes_lent(),
-            straight: Straight::Closed,
-            // Peers are to be greeted by several.
-            is_waiting: self.interfaces.len() > 1,
-            interfaces: self.interfaces,
-            owes_answers: false,
-            closed: 0,
-            to_close: self.cut_before.unwrap_or(0),
-            were_open: self.cut_before.is_some(),
-            next_look_ns: 0,
-            peers,
-            ranks,
-            holds: false,
-            holds_arrival: false,
-            patience: 0,
-            patience_ns: CONNECT_NS,
-            settle_ns: GRACE_NS,
-            look_ns: lost_frames::LOOK_NS,
-            late_ns: lost_frames::LATE_NS,
-            is_lost: false,
-            said_goodbye: false,
-            refused: 0,
-        };
-        let mut state = State {
-            rails: self.rails,
-            others,
-            #[cfg(test)]
-            unpolled: 0,
-        };
-        state.others.close_rails(&mut state.rails);
-        let state = Mutex::new(state);
-        Ok(NetLink { state, may_hold_arrival: AtomicBool::new(false), generation: fork::generation() })
-    }
 }
 
 impl Link for NetLink {

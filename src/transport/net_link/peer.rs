@@ -164,15 +164,14 @@ impl FarPeer {
         self.queue.is_empty() && self.rails.are_open()
     }
 
-    /// Returns since when the provider takes nothing for it.
-    pub fn waited_ns(&mut self) -> u64 {
-        let now = clock::now_ns();
-        now.saturating_sub(*self.tried_since.get_or_insert(now))
-    }
-
     /// The provider has taken nothing for it again. True if it is taken for lost, because there was no connection for so long. `to_it`: of what.
     pub fn gives_up(&mut self, patience_ns: u64, to_it: impl FnOnce() -> String) -> bool {
-        if self.is_reached || self.lost.is_some() || self.waited_ns() <= patience_ns {
+        if self.is_reached || self.lost.is_some() {
+            return false;
+        }
+        let now = clock::now_ns();
+        let waited = now.saturating_sub(*self.tried_since.get_or_insert(now));
+        if waited <= patience_ns {
             return false;
         }
         // Nothing else will be told of it.

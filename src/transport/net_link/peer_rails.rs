@@ -54,6 +54,8 @@ pub struct PeerRails {
     heard: u32,
     /// A bit for each rail that the peer uses no more.
     closed_there: u32,
+    /// Since when both have greeted by one rail, and not by all.
+    one_open: Option<u64>,
     /// Since when these are not all that this rank has closed.
     unsettled: Option<u64>,
     /// A bit for each rail by which the peer is to be told which rails this rank has closed.
@@ -81,6 +83,7 @@ impl PeerRails {
             answered_at: None,
             heard: 0,
             closed_there: 0,
+            one_open: None,
             unsettled: None,
             owes_closed: 0,
         }
@@ -101,9 +104,11 @@ impl PeerRails {
         missing.map(|at| (at, self.all[at].failure.as_deref()))
     }
 
-    /// Have both greeted by a rail, which is not closed?
-    pub fn is_one_open(&self) -> bool {
-        self.all.iter().any(|rail| !rail.closed && rail.greeted && rail.greets)
+    /// Returns for how long both have greeted by a rail that is not closed, as far as this was asked; 0: they have not.
+    pub fn one_open_for_ns(&mut self, now: u64) -> u64 {
+        let is_one = self.all.iter().any(|rail| !rail.closed && rail.greeted && rail.greets);
+        self.one_open = if is_one { self.one_open.or(Some(now)) } else { None };
+        self.one_open.map_or(0, |since| now.saturating_sub(since))
     }
 
     /// Returns the rails by which the peer has not been greeted.

@@ -9,8 +9,15 @@ fn peer() -> FarPeer {
     let memory = RemoteMemory { address: 0, key: 0 };
     let rail = RailAddress { at: IpAddr::V4(Ipv4Addr::LOCALHOST), endpoint: Vec::new(), memory };
     let rails = vec![rail.clone(), rail];
-    let address =
-        RankAddress { host: String::new(), rails, machine: 0, token: 0, with_trailers: true, total: 0 };
+    let address = RankAddress {
+        host: String::new(),
+        rails,
+        machine: 0,
+        token: 0,
+        with_trailers: true,
+        total: 0,
+        cut: 0,
+    };
     FarPeer::new(PeerId::nth(0), address)
 }
 

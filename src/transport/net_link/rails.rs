@@ -33,6 +33,30 @@ impl Rails {
         Ok(Rails { endpoints, any: None })
     }
 
+    /// The same for a communicator that is made from another, of which the rails in `cut` are cut, a bit for each. A rail that cannot be opened has been cut
+    /// since, and is added.
+    pub fn open_without(carrier: &Carrier, interfaces: &[Interface], cut: &mut u32) -> Result<Rails> {
+        let mut rails = Rails { endpoints: Vec::with_capacity(interfaces.len()), any: None };
+        let mut why = None;
+        for (at, interface) in interfaces.iter().enumerate() {
+            let opened = (*cut >> at & 1 == 0).then(|| carrier.open(interface.address, MESSAGE));
+            let endpoint = match opened {
+                Some(Ok(endpoint)) => endpoint,
+                failed => {
+                    why = failed.and_then(Result::err).or(why);
+                    *cut |= 1 << at;
+                    // In its place, and shut before anything goes by it.
+                    carrier.open(Interface::loopback().address, MESSAGE)?
+                }
+            };
+            rails.endpoints.push(endpoint);
+        }
+        match *cut == (1 << interfaces.len()) - 1 {
+            true => Err(why.unwrap_or_else(|| Error::internal("all rails are cut"))),
+            false => Ok(rails),
+        }
+    }
+
     /// Returns their number.
     pub fn len(&self) -> usize {
         self.endpoints.len()

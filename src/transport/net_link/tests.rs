@@ -1,9 +1,10 @@
 //! Ranks over loopback that do not wait in calls, strangers, and what they send.
 
+use super::address::RankAddress;
 use super::peer::WRITES;
 use super::testing::{carriers, rails};
 use super::wire::{self, Item, MessageHeader};
-use super::{MESSAGE, NetLink, Prepared, RankAddress};
+use super::{MESSAGE, NetLink, Prepared};
 use crate::error::Result;
 use crate::kernels;
 use crate::memory::control::lines::Lines;

@@ -3,7 +3,7 @@
 use super::peer_rails::Finding;
 use super::rails::{Rails, obstacle, text};
 use super::wire::{self, AHEAD, HEADER, Item};
-use super::{FarPeer, Others};
+use super::{FarPeer, Others, State};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::sys::clock;
@@ -48,7 +48,7 @@ impl Others {
 
     /// Greets a peer by each rail, if there are several. False: it has not greeted by each yet.
     pub(super) fn greet(&mut self, rails: &mut Rails, to: Rank) -> Result<bool> {
-        let (rank, patience_ns, were_open) = (self.rank, self.patience_ns, self.were_open);
+        let (rank, patience_ns, is_child) = (self.rank, self.patience_ns, self.is_child);
         let Some(peer) = self.peer(to).filter(|peer| !peer.rails.are_open() && !peer.is_gone()) else {
             return Ok(true);
         };
@@ -57,7 +57,7 @@ impl Others {
                 Ok(true) => peer.rails.greeted(rail),
                 Ok(false) => {}
                 // This host's interface is down, perhaps.
-                Err(why) if were_open => peer.rails.failed(rail, why.message.clone()),
+                Err(why) if is_child => peer.rails.failed(rail, why.message.clone()),
                 Err(why) => return Err(why),
             }
         }
@@ -65,9 +65,9 @@ impl Others {
         let failure = failure.map_or(obstacle(&rails[rail], peer.id), |why| format!(" ({why})"));
         let by = self.by_rail(to, rail);
         self.is_waiting = true;
-        let settle_ns = self.settle_ns;
         if let Some(peer) = self.peer(to) {
-            if were_open && peer.rails.is_one_open() && peer.waited_ns() > settle_ns {
+            // The parent reached the peer by each. One that is stopped greets by none.
+            if is_child && peer.rails.one_open_for_ns(clock::now_ns()) > patience_ns / 2 {
                 self.cut(to, rail)?;
                 return Ok(false);
             }
@@ -161,7 +161,12 @@ impl Others {
 
     /// Is there another rail than this one that is used on?
     fn has_besides(&self, rail: usize) -> bool {
-        (0..self.interfaces.len()).any(|other| (self.closed | self.to_close | 1 << rail) >> other & 1 == 0)
+        self.has_besides_all(self.closed | self.to_close | 1 << rail)
+    }
+
+    /// Is there another rail than these?
+    fn has_besides_all(&self, rails: u32) -> bool {
+        (0..self.interfaces.len()).any(|other| rails >> other & 1 == 0)
     }
 
     /// A rail to a rank is cut: all ranks go on by the others, if one is left.
@@ -224,6 +229,34 @@ impl Others {
             self.peers.iter_mut().flatten().filter(|peer| !peer.is_gone()).for_each(|peer| peer.close(rail));
             self.is_waiting = true;
         }
+    }
+}
+
+impl State {
+    /// Leaves out the rails that were cut before: those of `told`, which this rank has told, those that peers have told, and `cut_since`, which peers do not know of.
+    pub(super) fn leave_out(&mut self, told: u32, cut_since: u32) -> Result<()> {
+        let State { rails, others, .. } = self;
+        let cut = others.peers.iter().flatten().fold(told | cut_since, |cut, peer| cut | peer.address.cut);
+        if cut == 0 {
+            return Ok(());
+        }
+        if !others.has_besides_all(cut) {
+            return Err(Error::remote(
+                "the ranks have no network in common any more: each is cut at some rank; mend them, and have the ranks meet anew",
+            ));
+        }
+        for rail in (0..rails.len()).filter(|rail| cut >> rail & 1 == 1) {
+            rails[rail].shut();
+            for peer in others.peers.iter_mut().flatten() {
+                peer.close(rail);
+                // It knows that, too.
+                if (told | peer.address.cut) >> rail & 1 == 1 {
+                    peer.rails.close_there(rail);
+                }
+            }
+        }
+        others.closed = cut;
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ impl Attempt<'_> {
         let all = self.far.get_or_init(|| all);
         let blob = |&member: &Rank| all.iter().find(|(far, _)| *far == member)?.1.endpoint.clone();
         let blobs: Vec<_> = self.members.iter().map(blob).collect();
-        Ok(ChildMemory { far: Some(link.connect(&blobs)?), ..memory })
+        Ok(ChildMemory { far: Some(link.connect_without(&blobs, self.t.cut_rails())?), ..memory })
     }
 
     /// Have all members on this host attached to the new communicator? Those on others may still be missing.
