@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::sys::endpoint::{Carrier, Endpoint, MappedRegion, MemoryId, PeerId, Use};
 use crate::sys::network::Interface;
 use crate::sys::watched::Watched;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -45,8 +45,12 @@ impl Rails {
                 failed => {
                     why = failed.and_then(Result::err).or(why);
                     *cut |= 1 << at;
-                    // In its place, and shut before anything goes by it.
-                    carrier.open(Interface::loopback().address, MESSAGE)?
+                    // In its place, and shut before anything goes by it. Of the same kind: peers that have opened theirs take in no other address.
+                    let loopback = match interface.address {
+                        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+                    };
+                    carrier.open(loopback, MESSAGE)?
                 }
             };
             rails.endpoints.push(endpoint);
