@@ -9,6 +9,7 @@
 //! What a call must produce is computed here and never by Penny: [`inputs`] chooses values whose reduction is exact in
 //! every element type, in any order, so one wrong bit is one wrong element.
 
+pub mod back_to_back;
 mod batch_size;
 pub mod beside;
 pub mod buffer;

@@ -9,7 +9,7 @@ use penny::internals::planner::profile::HostProfile;
 use penny::sim::algorithms;
 use penny::sim::plan::RankView;
 
-use super::compare::{HUGE, SIZES, collectives, of_table, quartiles};
+use super::compare::{SIZES, collectives, near, of_table, quartiles};
 use super::timed::{self, TimedCall};
 use crate::answer;
 
@@ -85,10 +85,7 @@ fn both(profile: &HostProfile, nranks: u32, call: &TimedCall) -> (&'static str, 
 fn calls(profile: &HostProfile, nranks: u32, all: bool) -> Vec<TimedCall> {
     let mut calls = Vec::new();
     for collective in collectives() {
-        let next = SIZES.into_iter().skip(1).chain([HUGE]);
-        for bytes in
-            SIZES.into_iter().zip(next).flat_map(|(bytes, next)| [bytes, (next / 8 * 7).min(8 * bytes)])
-        {
+        for bytes in SIZES.into_iter().enumerate().flat_map(|(size, bytes)| [bytes, near(size)]) {
             for shared in [false, true] {
                 let collective = collective.name().to_owned();
                 let call = TimedCall { collective, bytes, shared, algorithms: vec![None] };

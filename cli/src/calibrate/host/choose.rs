@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     every number of ranks, collective, size      price all algorithms; those near the cheapest are candidates
-//!     numbers of ranks that are measured           time them against the table, in turns; keep those that win by MARGIN
+//!     numbers of ranks that are measured           time them against the table, in turns; keep those that win by a margin
 //!     other numbers of ranks, up to the cores      keep those whose price wins by twice the model's error
 //!     all else                                     the table
 //! ```
@@ -15,10 +15,12 @@ use penny::Collective;
 use penny::internals::planner::profile::{HostProfile, ProfileChoice};
 use penny::sim::plan::RankView;
 
-use super::compare::{Against, Comparison, HUGE, Place, SIZES, collectives, of_table};
+use super::compare::{Against, Comparison, HUGE, Place, SIZES, collectives, have_own_cores, of_table};
 
 /// The least gain of a measured candidate: it replaces the table's algorithm only if it is faster by this part.
 const MARGIN: f64 = 0.07;
+/// The same for ranks that share cores: their times differ by a tenth from one launch to the next.
+const SHARED_CORES_MARGIN: f64 = 0.15;
 /// The least gain of a candidate that was priced and not measured.
 const PRICED_MARGIN: f64 = 0.25;
 /// The greatest loss of a candidate in shared buffers, where it need not win, by the upper quartile. At the next size it is
@@ -28,7 +30,8 @@ const LOSS: f64 = 0.02;
 impl Comparison {
     /// Returns the algorithm that replaces the table's from this size up to the next, if there is one.
     fn winner(&self, (nranks, collective, size): Place, measured: bool, error: f64) -> Option<usize> {
-        let margin = PRICED_MARGIN.max(1.0 - (-2.0 * error).exp());
+        let margin = if have_own_cores(nranks) { MARGIN } else { SHARED_CORES_MARGIN };
+        let priced_margin = PRICED_MARGIN.max(1.0 - (-2.0 * error).exp());
         let at = |size: usize, algorithm: usize| self.known.get(&((nranks, collective, size), algorithm));
         let view = RankView::flat(collective, 0, nranks, 0);
         let is_tables =
@@ -38,18 +41,19 @@ impl Comparison {
             let next_is_tables = is_tables(size + 1, algorithm);
             let wins = match (here.private, here.shared, next) {
                 (Some(private), Some(shared), next) if measured => {
-                    let wins = private[0] <= 1.0 - MARGIN && private[1] < 1.0 && shared[1] <= 1.0 + LOSS;
+                    let wins = private[0] <= 1.0 - margin && private[1] < 1.0 && shared[1] <= 1.0 + LOSS;
                     let stays = |ratios: Option<[f64; 2]>, priced: f64| match ratios {
                         Some([median, most]) => median <= 1.0 && most <= 1.0 + 2.0 * LOSS,
                         // Sizes beyond the last one are priced and not measured.
-                        None => size + 1 == SIZES.len() && priced <= 1.0 - MARGIN,
+                        None => size + 1 == SIZES.len() && priced <= 1.0 - margin,
                     };
                     let lasts =
                         |next: &Against| stays(next.private, next.priced) && stays(next.shared, next.priced);
                     wins && (next_is_tables || next.is_some_and(lasts))
                 }
                 (None, None, Some(next)) if !measured => {
-                    here.priced <= 1.0 - margin && (next_is_tables || next.priced <= 1.0 - margin)
+                    here.priced <= 1.0 - priced_margin
+                        && (next_is_tables || next.priced <= 1.0 - priced_margin)
                 }
                 _ => false,
             };
@@ -131,12 +135,13 @@ mod tests {
     /// A broadcast by two_shot, which is not the table's, with these ratios at each size from 64 KiB on.
     fn broadcast(ratios: &[(f64, [f64; 2], [f64; 2])], measured: bool) -> Comparison {
         let mut all = Comparison { ranks: vec![(RANKS, measured)], ..Comparison::default() };
+        let first = SIZES.iter().position(|&bytes| bytes == 64 << 10).unwrap();
         for (i, &(priced, private, shared)) in ratios.iter().enumerate() {
             let against = match measured {
                 true => Against { priced, private: Some(private), shared: Some(shared) },
                 false => Against { priced, private: None, shared: None },
             };
-            all.known.insert(((RANKS, Collective::Broadcast, 4 + i), named("two_shot")), against);
+            all.known.insert(((RANKS, Collective::Broadcast, first + i), named("two_shot")), against);
         }
         all
     }
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_candidate_replaces_the_table_where_it_wins_and_does_not_lose_up_to_the_next_size() {
-        assert_eq!(choices(&broadcast(&[WINS, WINS, EVEN, LOSES], true)), [(4..=4, 64 << 10..1 << 20)]);
+        assert_eq!(choices(&broadcast(&[WINS, WINS, EVEN, LOSES], true)), [(4..=4, 64 << 10..256 << 10)]);
         assert_eq!(choices(&broadcast(&[WINS, LOSES], true)), []);
         assert_eq!(choices(&broadcast(&[EVEN, EVEN], true)), []);
     }
@@ -169,7 +174,7 @@ mod tests {
     #[test]
     fn beyond_the_last_size_the_price_decides() {
         let upto = |last: f64| {
-            let mut all = broadcast(&[WINS, WINS, WINS, WINS], true);
+            let mut all = broadcast(&[WINS; 7], true);
             let place = ((RANKS, Collective::Broadcast, SIZES.len()), named("two_shot"));
             all.known.insert(place, Against { priced: last, ..Against::default() });
             choices(&all)
@@ -181,7 +186,7 @@ mod tests {
     #[test]
     fn a_price_alone_must_win_by_more_than_the_model_is_wrong() {
         let priced = |ratio| (ratio, [0.0; 2], [0.0; 2]);
-        assert_eq!(choices(&broadcast(&[priced(0.6), priced(0.6)], false)), [(4..=4, 64 << 10..256 << 10)]);
+        assert_eq!(choices(&broadcast(&[priced(0.6), priced(0.6)], false)), [(4..=4, 64 << 10..128 << 10)]);
         assert_eq!(choices(&broadcast(&[priced(0.8), priced(0.6)], false)), []);
         // Prices that were wrong by a factor of two elsewhere.
         let mut wrong = broadcast(&[priced(0.6), priced(0.6)], false);
@@ -227,7 +232,7 @@ mod tests {
         };
         assert_eq!(
             confirmed(0.8),
-            [(4..=4, 64 << 10..1 << 20)],
+            [(4..=4, 64 << 10..256 << 10)],
             "and what was not timed again is not chosen"
         );
         assert_eq!(confirmed(0.99), []);

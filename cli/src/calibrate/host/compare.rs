@@ -16,8 +16,16 @@ use super::price::{HostModel, LinkedPrograms};
 use super::probe::median;
 use super::timed::{Rounds, TimedCall};
 
-/// The vector sizes that are priced and measured, in bytes.
-pub const SIZES: [u64; 8] = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// The vector sizes that are priced and measured, in bytes: the powers of two from 1 KiB to 4 MiB.
+pub const SIZES: [u64; 13] = {
+    let mut sizes = [1 << 10; 13];
+    let mut k = 0;
+    while k < sizes.len() {
+        sizes[k] <<= k;
+        k += 1;
+    }
+    sizes
+};
 /// The size whose prices stand for all vectors above the last of [`SIZES`].
 pub const HUGE: u64 = 64 << 20;
 /// An algorithm is a candidate if its price is at most this multiple of the lowest price.
@@ -30,10 +38,14 @@ pub fn collectives() -> impl Iterator<Item = Collective> {
     Collective::ALL.iter().copied().filter(|&c| c != Collective::Barrier)
 }
 
+/// Tells whether each of so many ranks has a core of its own.
+pub fn have_own_cores(nranks: u32) -> bool {
+    nranks as usize <= bind::cores().map_or(1, |cores| cores.len())
+}
+
 /// Returns the index of the algorithm that the table takes for a call.
 pub fn of_table(view: &RankView, bytes: u64) -> usize {
-    let own_cores = view.nranks as usize <= bind::cores().map_or(1, |cores| cores.len());
-    let selection = Selection::default().with_own_cores(own_cores);
+    let selection = Selection::default().with_own_cores(have_own_cores(view.nranks));
     selection.choose(view, bytes).map_or(0, |(algorithm, _)| algorithm)
 }
 
@@ -112,17 +124,18 @@ impl Comparison {
         calls
     }
 
-    /// Records the times of calls that [`calls`](Self::calls) returned.
+    /// Records the times of calls that [`calls`](Self::calls) returned. Of several calls between two sizes the worst counts.
     pub fn measured(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
         for (call, rounds) in calls.iter().zip(times) {
             let Some(collective) = Collective::from_name(&call.collective) else { continue };
-            let Some(size) = SIZES.iter().position(|&bytes| bytes == call.bytes) else { continue };
+            let Some(size) = SIZES.iter().rposition(|&bytes| bytes <= call.bytes) else { continue };
             for (name, times) in call.algorithms.iter().zip(rounds).skip(1) {
                 let Some(algorithm) = name.as_deref().and_then(algorithms::find) else { continue };
                 let place = ((nranks, collective, size), index(algorithm));
                 let Some(against) = self.known.get_mut(&place) else { continue };
-                let ratios = Some(quartiles(times, &rounds[0]));
-                if call.shared { against.shared = ratios } else { against.private = ratios }
+                let ratios = quartiles(times, &rounds[0]);
+                let known = if call.shared { &mut against.shared } else { &mut against.private };
+                *known = Some(known.map_or(ratios, |known| worse(known, ratios)));
             }
         }
     }
@@ -143,12 +156,18 @@ impl Comparison {
                     continue;
                 }
                 let name = Some(algorithms::ALL[choice.algorithm].name.to_owned());
-                calls.extend([false, true].map(|shared| TimedCall {
-                    collective: choice.collective.name().to_owned(),
-                    bytes: SIZES[size],
-                    shared,
-                    algorithms: vec![None, name.clone()],
-                }));
+                // Where the table takes the same algorithm from the next size on, that size says nothing of those below it.
+                let next = SIZES.get(size + 1).copied().unwrap_or(HUGE);
+                let view = RankView::flat(choice.collective, 0, nranks, 0);
+                let ends = choice.sizes.contains(&SIZES[size]) && of_table(&view, next) == choice.algorithm;
+                for bytes in [SIZES[size]].into_iter().chain(ends.then_some(near(size))) {
+                    calls.extend([false, true].map(|shared| TimedCall {
+                        collective: choice.collective.name().to_owned(),
+                        bytes,
+                        shared,
+                        algorithms: vec![None, name.clone()],
+                    }));
+                }
             }
         }
         calls
@@ -164,14 +183,11 @@ impl Comparison {
             }
         }
         self.measured(nranks, calls, times);
-        let worse = |one: Option<[f64; 2]>, other: Option<[f64; 2]>| {
-            let (one, other) = (one?, other?);
-            Some([one[0].max(other[0]), one[1].max(other[1])])
-        };
+        let both = |one: Option<[f64; 2]>, other: Option<[f64; 2]>| Some(worse(one?, other?));
         for (key, against) in &mut self.known {
             if let Some(before) = first.get(key).filter(|_| key.0.0 == nranks) {
-                against.private = worse(against.private, before.private);
-                against.shared = worse(against.shared, before.shared);
+                against.private = both(against.private, before.private);
+                against.shared = both(against.shared, before.shared);
             }
         }
     }
@@ -199,6 +215,17 @@ impl Comparison {
 /// Returns the index of an algorithm in [`algorithms::ALL`].
 pub fn index(algorithm: &Algorithm) -> usize {
     algorithms::ALL.iter().position(|known| known.name == algorithm.name).unwrap_or(0)
+}
+
+/// Returns the larger median and the larger upper quartile.
+fn worse(one: [f64; 2], other: [f64; 2]) -> [f64; 2] {
+    [one[0].max(other[0]), one[1].max(other[1])]
+}
+
+/// Returns a vector size near the one after `SIZES[size]`.
+pub fn near(size: usize) -> u64 {
+    let next = SIZES.get(size + 1).copied().unwrap_or(HUGE);
+    (next / 8 * 7).min(8 * SIZES[size])
 }
 
 /// Returns the median and the upper quartile of the ratios of `times` to `table`, round by round.

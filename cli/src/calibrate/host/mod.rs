@@ -70,6 +70,8 @@ pub struct Args {
 
 /// The largest number of ranks that is measured or priced.
 const MOST_RANKS: u32 = 128;
+/// The launches in which a choice is confirmed.
+const CONFIRMING_LAUNCHES: u32 = 4;
 
 /// Measures the host and writes its profile, or checks the profile that exists.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
@@ -112,7 +114,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             "{nranks} ranks: timing {} calls again, to confirm the choices",
             calls.len()
         ));
-        let times = time(nranks, &calls, args.rounds)?;
+        let times = confirm(nranks, &calls, args.rounds)?;
         comparison.confirmed(nranks, &calls, &times);
     }
     let profile = comparison.profile(error, &mut agrees)?;
@@ -148,10 +150,17 @@ fn call_ns(numbers: &HostNumbers, rounds: u32) -> Result<f64, String> {
     Ok((meeting - line_ns).clamp(20.0, 2000.0))
 }
 
-/// Times calls on ranks that have no host profile.
-fn time(nranks: u32, calls: &[TimedCall], rounds: u32) -> Result<Vec<Rounds>, String> {
-    let parts = calls.chunks(timed::CALLS_A_LAUNCH).map(|part| timed::times(nranks, part, rounds, "none"));
-    Ok(parts.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+/// Times calls in several launches, and returns the rounds of all: which ranks share a core differs between launches, and with it
+/// the times by a third.
+fn confirm(nranks: u32, calls: &[TimedCall], rounds: u32) -> Result<Vec<Rounds>, String> {
+    let mut all: Vec<Rounds> = calls.iter().map(|call| vec![Vec::new(); call.algorithms.len()]).collect();
+    for _ in 0..CONFIRMING_LAUNCHES {
+        let parts = calls.chunks(timed::CALLS_A_LAUNCH);
+        let launches = parts.map(|part| timed::times(nranks, part, rounds, "none"));
+        let times = launches.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().flatten();
+        all.iter_mut().flatten().zip(times).for_each(|(all, rounds)| all.extend(rounds));
+    }
+    Ok(all)
 }
 
 /// Prices the algorithms for all numbers of ranks, and measures them for the numbers in `measured`.
