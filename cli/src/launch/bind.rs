@@ -1,9 +1,14 @@
 //! Which cores each rank may use: all, or its share of them.
+//!
+//! Where the kernel divides cores among sessions first (`sched_autogroup_enabled`), the ranks of one session have half a session's
+//! weight each, and one program of another session takes twice their time on a core. So ranks with cores of their own have sessions
+//! of their own, as under the launchers of MPICH and Intel MPI, unless there is a terminal: its signals reach one session only
+//! (docs/decisions/0101). Ranks that share cores must share the session: a yield does not leave it.
 
 use std::io::{Error, ErrorKind};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, setsid};
 use serde::{Deserialize, Serialize};
 
 /// The value of `--bind`.
@@ -13,18 +18,25 @@ pub enum Bind {
     /// Ranks may use all cores that the launcher may use
     #[default]
     None,
-    /// Each rank has its share of them for itself, in the order of their numbers
+    /// Each rank has its share of them for itself, in the order of their numbers, and where there is no terminal a session
     Cores,
 }
 
 /// The cores of one rank.
 #[derive(Clone, Copy)]
-pub struct Share(CpuSet);
+pub struct Share {
+    cores: CpuSet,
+    /// The rank has a session of its own.
+    has_session: bool,
+}
 
 impl Share {
-    /// Binds the calling process. Only makes a system call.
+    /// Binds the calling process, which leads no process group. Only makes system calls.
     pub fn bind(&self) -> std::io::Result<()> {
-        Ok(sched_setaffinity(Pid::from_raw(0), &self.0)?)
+        if self.has_session {
+            setsid()?;
+        }
+        Ok(sched_setaffinity(Pid::from_raw(0), &self.cores)?)
     }
 }
 
@@ -44,12 +56,24 @@ pub fn shares(bind: Bind, ranks: u32) -> std::io::Result<Vec<Share>> {
             ),
         ));
     }
-    let share = |cores: &[usize]| {
-        let mut set = CpuSet::new();
-        cores.iter().try_for_each(|&core| set.set(core))?;
-        Ok(Share(set))
+    let has_session = sessions_are_groups() && !has_terminal();
+    let share = |numbers: &[usize]| {
+        let mut cores = CpuSet::new();
+        numbers.iter().try_for_each(|&core| cores.set(core))?;
+        Ok(Share { cores, has_session })
     };
     all.chunks_exact(each).take(ranks as usize).map(share).collect()
+}
+
+/// Tells whether the kernel divides cores among sessions.
+fn sessions_are_groups() -> bool {
+    let enabled = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    enabled.is_ok_and(|enabled| enabled.trim() == "1")
+}
+
+/// Tells whether this process's session has a terminal.
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 /// Tells whether each of this number of ranks can have a core of its own.
@@ -73,7 +97,7 @@ mod tests {
         let counts = |shares: &[Share]| -> Vec<usize> {
             shares
                 .iter()
-                .map(|share| all.iter().filter(|&&core| share.0.is_set(core).unwrap()).count())
+                .map(|share| all.iter().filter(|&&core| share.cores.is_set(core).unwrap()).count())
                 .collect()
         };
         assert_eq!(counts(&shares(Bind::Cores, 1).unwrap()), [all.len()]);

@@ -12,7 +12,7 @@
 //!                    SIGTERM ── 10 s, or SIGTERM again ────────┘
 //! ```
 //!
-//! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
+//! The ranks stay in the launcher's process group; where there is no terminal, bound ones may have sessions (`bind`). The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
 //! from the kernel, and rank 0 may read the terminal; the launcher forwards only the signals that a process sent to it.
 //! Should the launcher be killed, the kernel kills the ranks (PR_SET_PDEATHSIG). The launcher is the subreaper of what
 //! the ranks start: when it ends the ranks, it also ends what they left behind.

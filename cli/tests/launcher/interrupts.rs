@@ -6,13 +6,26 @@ use std::ptr::null_mut;
 use std::time::Instant;
 
 /// A terminal: the side of its user, and that of programs. By libc, since nix's functions for it cannot be in a static library.
-fn terminal() -> [OwnedFd; 2] {
+pub(super) fn terminal() -> [OwnedFd; 2] {
     let [mut user, mut programs] = [-1; 2];
     // SAFETY: it writes two descriptors, and reads nothing where there is NULL.
     let made = unsafe { libc::openpty(&mut user, &mut programs, null_mut(), null_mut(), null_mut()) };
     assert_eq!(made, 0, "openpty: {}", std::io::Error::last_os_error());
     // SAFETY: nobody else has them.
     [user, programs].map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The command will lead a session with this terminal, its standard input.
+pub(super) fn has_terminal(command: &mut Command, programs: OwnedFd) {
+    command.stdin(programs);
+    // SAFETY: between fork and exec only system calls are made; descriptor 0 is the terminal.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            nix::errno::Errno::result(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+            Ok(())
+        })
+    };
 }
 
 #[test]
@@ -27,15 +40,7 @@ fn the_terminals_interrupt_is_left_to_the_terminal() {
         log.display()
     );
     let mut command = launch(2, &[], &script);
-    command.stdin(programs).stdout(Stdio::piped());
-    // SAFETY: between fork and exec only system calls are made; descriptor 0 is the terminal.
-    unsafe {
-        command.pre_exec(|| {
-            nix::unistd::setsid()?;
-            nix::errno::Errno::result(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
-            Ok(())
-        })
-    };
+    has_terminal(command.stdout(Stdio::piped()), programs);
     let mut child = command.spawn().unwrap();
     let (_, mut rest) = read_pids(&mut child, 2);
     let mut user = std::fs::File::from(user);

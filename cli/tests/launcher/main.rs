@@ -1,6 +1,7 @@
 //! `penny run`, with small shell programs as ranks.
 
 mod interrupts;
+mod sessions;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
