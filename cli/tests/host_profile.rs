@@ -95,12 +95,12 @@ fn a_check_times_what_differs_and_names_both_algorithms() {
     let output = penny(caches.path(), "calibrate host --check --ranks 2 --rounds 3", &[]);
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    assert_eq!(rows.len(), 4, "two sizes, two kinds of buffers: {text}");
+    assert_eq!(rows.len(), 8, "four sizes, two kinds of buffers: {text}");
     assert!(
         rows.iter()
             .all(|row| row.contains("broadcast") && row.contains("one_shot") && row.contains("two_shot"))
     );
-    assert!(text.contains("4 calls differ; largest ratio"), "{text}");
+    assert!(text.contains("8 calls differ; largest ratio"), "{text}");
     let same = answer(caches.path(), "calibrate host --check --ranks 3 --rounds 3", &[]);
     assert!(same.contains("takes the built-in table's algorithms for all these calls"), "{same}");
 }
