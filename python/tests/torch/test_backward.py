@@ -16,7 +16,7 @@ from samples import assert_close, assert_same
 from torch import nn
 
 if BACKEND == "penny":
-    from penny.torch import backward, streams
+    from penny.torch import backward, completion, streams
 
 CASES = Cases()
 WIDTH = 64
@@ -134,6 +134,48 @@ def a_communication_hook_in_python(job: Job) -> None:
     model.register_comm_hook(None, scaled)
     model(of_rank(job.rank)).backward()
     assert_gradients(model.module, job)
+
+
+@CASES
+def a_communication_hook_goes_on_with_its_calls_where_no_core_is_left(job: Job) -> None:
+    if BACKEND == "gloo":
+        raise Skip("of penny's own")
+
+    def at_once(state, bucket):  # type: ignore[no-untyped-def]  # as above
+        gradients = bucket.buffer().div_(job.size)
+        future = dist.all_reduce(gradients, group=job.tested, async_op=True).get_future()
+        assert future.done()
+        return future.then(lambda done: done.value()[0])
+
+    # However late the peers are, and were before, they come.
+    patient = {"_fill_cores": lambda ranks: ranks == job.size, "_MOMENT": 60, "_LATE": 1 << 30}
+    with mock.patch.multiple(backward, **patient):
+        model = parallel(job, Network())
+        model.register_comm_hook(None, at_once)
+        model(of_rank(job.rank)).backward()
+    assert_gradients(model.module, job)
+
+
+@pytest.mark.skipif(BACKEND == "gloo", reason="of penny's own")
+def test_a_hook_whose_peers_come_late_goes_on_with_each_sixteenth_call_only() -> None:
+    class Never(completion.Completion):
+        asked = 0
+
+        def done(self) -> bool:
+            self.asked += 1
+            return False
+
+    def tried(end: backward.PassEnd) -> bool:
+        never = Never()
+        assert not end.add(never, completion.Future(never, []))
+        return never.asked > 0
+
+    end = backward.PassEnd(2)
+    in_a_pass = {"_current_graph_task_id": lambda: 1, "_MOMENT": 0.0}
+    with mock.patch.multiple(backward, _fill_cores=lambda _: True, **in_a_pass):
+        assert [call for call in range(40) if tried(end)] == [0, 1, 2, 3, 16, 32]
+    with mock.patch.multiple(backward, _fill_cores=lambda _: False, **in_a_pass):
+        assert not tried(backward.PassEnd(2))
 
 
 @CASES

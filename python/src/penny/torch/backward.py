@@ -9,11 +9,17 @@ were queued, and the one queued here comes before the reducer's. It waits for th
     ...                                 calls that were queued before go on whenever another is queued
     end of the pass                     this callback: waits for the calls, completes their futures
                                         the reducer's callback: finds the futures completed
+
+A communication hook in Python asks for a future, too, and may wait for it at once, in C++, so such a future cannot wait for the end of
+the pass. The stream's thread completes it, which costs more than many a call where that thread has no core of its own. There the hook
+goes on with the call for a moment first: peers that are in step come meanwhile.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections import deque
 from typing import Any
 
@@ -27,20 +33,29 @@ _queue_callback: Any = Variable._execution_engine.queue_callback
 _RUNS_THE_ENGINE = _engine_run_backward.__code__
 _NO_PASS = -1
 
+# Seconds for which a hook goes on with its call: as long as a large bucket takes.
+_MOMENT = 0.002
+# Calls in a row whose peers came late, after which the next are left to the stream, but each of this many.
+_LATE, _TRIED = 4, 16
+
 
 class PassEnd:
-    """The futures of one stream that wait for the end of a backward pass."""
+    """The futures of one stream that wait for the end of a backward pass. `ranks`: how many the group has."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int) -> None:
         self._futures: deque[tuple[Completion, Future]] = deque()
         self._pass = _NO_PASS
+        self._ranks = ranks
+        self._late = 0
 
     def add(self, completion: Completion, future: Future) -> bool:
         """Takes a future, if the reducer asks for it; False if it has to be completed in another way.
 
         Raises what went wrong, if that is known already: the reducer takes a future that has failed for one of tensors."""
-        if not _is_asked_for_by_the_reducer():
+        if _current_graph_task_id() == _NO_PASS:
             return False
+        if not _is_asked_for_by_the_reducer():
+            return self._ends_in_a_moment(completion, future)
         # Where a callback of the engine asks, as with a static graph, the reducer waits before any other callback comes.
         if _current_autograd_node() is None or completion.done():
             completion.wait()
@@ -54,6 +69,20 @@ class PassEnd:
         if this_pass != self._pass:
             self._pass = this_pass
             _queue_callback(self._complete)
+        return True
+
+    def _ends_in_a_moment(self, completion: Completion, future: Future) -> bool:
+        """Goes on with a call for a moment, where no core is left for the stream's thread. Completes the future if that ends it."""
+        if not _fill_cores(self._ranks) or (self._late >= _LATE and self._late % _TRIED):
+            self._late += 1
+            return False
+        until = time.perf_counter() + _MOMENT
+        while not completion.done():
+            if time.perf_counter() > until:
+                self._late += 1
+                return False
+        self._late = 0
+        future.end(may_wait=True)
         return True
 
     def _complete(self) -> None:
@@ -70,10 +99,15 @@ class PassEnd:
             raise error
 
 
+def _fill_cores(ranks: int) -> bool:
+    """Does a group of so many ranks keep the cores busy that this process may use?"""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "")
+    here = min(ranks, int(local)) if local.isdecimal() else ranks
+    return here >= len(os.sched_getaffinity(0))
+
+
 def _is_asked_for_by_the_reducer() -> bool:
     """Has the engine called C++ code that asks for a future? A caller in Python may wait for it at once, also in C++."""
-    if _current_graph_task_id() == _NO_PASS:
-        return False
     asks = sys._getframe()
     while asks is not None and asks.f_globals.get("__package__") == __package__:
         asks = asks.f_back  # type: ignore[assignment]

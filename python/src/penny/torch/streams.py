@@ -21,14 +21,14 @@ _synchronize = lib.pennyEventSynchronize
 
 
 class Stream:
-    """The stream of a process group. It keeps what its calls use until they are over."""
+    """The stream of a process group of `ranks` ranks. It keeps what its calls use until they are over."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int) -> None:
         self._handle = 0
         self._unused_events: list[int] = []
         self._under_way: deque[EventCompletion] = deque()
         self._newest: EventCompletion | None = None
-        self.pass_end = PassEnd()
+        self.pass_end = PassEnd(ranks)
 
     def submit(
         self, calls: Sequence[Call], comm: int, finishes: Sequence[Finish], keep: object
