@@ -38,7 +38,7 @@ pub fn collectives() -> impl Iterator<Item = Collective> {
     Collective::ALL.iter().copied().filter(|&c| c != Collective::Barrier)
 }
 
-/// Tells whether each of so many ranks has a core of its own.
+/// Tells whether each of `nranks` ranks has a core of its own.
 pub fn have_own_cores(nranks: u32) -> bool {
     nranks as usize <= bind::cores().map_or(1, |cores| cores.len())
 }

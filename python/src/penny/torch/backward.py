@@ -100,7 +100,7 @@ class PassEnd:
 
 
 def _fill_cores(ranks: int) -> bool:
-    """Does a group of so many ranks keep the cores busy that this process may use?"""
+    """Does a group of `ranks` ranks keep the cores busy that this process may use?"""
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     here = min(ranks, int(local)) if local.isdecimal() else ranks
     return here >= len(os.sched_getaffinity(0))
