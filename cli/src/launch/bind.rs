@@ -31,6 +31,11 @@ pub struct Share {
 }
 
 impl Share {
+    /// Tells whether the process that is bound will lead a session.
+    pub fn has_session(&self) -> bool {
+        self.has_session
+    }
+
     /// Binds the calling process, which leads no process group. Only makes system calls.
     pub fn bind(&self) -> std::io::Result<()> {
         if self.has_session {
@@ -71,9 +76,12 @@ fn sessions_are_groups() -> bool {
     enabled.is_ok_and(|enabled| enabled.trim() == "1")
 }
 
-/// Tells whether this process's session has a terminal.
+/// Tells whether this process's session may have a terminal.
 fn has_terminal() -> bool {
-    std::fs::File::open("/dev/tty").is_ok()
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name: state, parent, group, session, terminal.
+    let terminal = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(4));
+    terminal != Some("0")
 }
 
 /// Tells whether each of this number of ranks can have a core of its own.

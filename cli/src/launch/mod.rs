@@ -109,6 +109,8 @@ pub struct Work {
     timeout: Option<Duration>,
     /// The launcher ends them when its standard input ends: that of a launcher on another host tells it to.
     ends_with_stdin: bool,
+    /// The processes lead sessions.
+    have_sessions: bool,
 }
 
 /// The outcome of a job.
@@ -162,13 +164,13 @@ pub fn run_work(work: Work, lines: Option<&mut dyn FnMut(Line)>) -> Outcome {
 }
 
 fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -> Outcome {
-    let Work { commands, noun, timeout, ends_with_stdin } = work;
+    let Work { commands, noun, timeout, ends_with_stdin, have_sessions } = work;
     let all = commands.len();
     let signals = match SignalFd::with_flags(watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
         Ok(signals) => signals,
         Err(errno) => return Outcome::failed(1, format!("cannot watch signals: {errno}")),
     };
-    let (mut ranks, mut pipes) = match Ranks::spawn(commands, noun) {
+    let (mut ranks, mut pipes) = match Ranks::spawn(commands, noun, have_sessions) {
         Ok(spawned) => spawned,
         Err(SpawnError { code, sentence }) => return Outcome::failed(code, sentence),
     };

@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -18,6 +18,8 @@ use super::{Job, Work, bind};
 /// The processes, by rank.
 pub struct Ranks {
     children: Vec<Option<(String, Child)>>,
+    /// They lead sessions, in which what they start is, too.
+    have_sessions: bool,
 }
 
 /// A process that is to be started.
@@ -122,13 +124,17 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Option<(u8, String)> 
 
 impl Ranks {
     /// Starts all processes, or none. Returns the pipes of their output, too, where it is piped. `noun`: what each is called.
-    pub fn spawn(commands: Vec<Prepared>, noun: &str) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
+    pub fn spawn(
+        commands: Vec<Prepared>,
+        noun: &str,
+        have_sessions: bool,
+    ) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
         // Orphans of the ranks become children of this process, so that they can be found.
         nix::sys::prctl::set_child_subreaper(true).map_err(|e| SpawnError {
             code: 1,
             sentence: format!("cannot become the ranks' subreaper: {e}"),
         })?;
-        let mut ranks = Ranks { children: Vec::new() };
+        let mut ranks = Ranks { children: Vec::new(), have_sessions };
         let mut pipes = Vec::new();
         let all = commands.len();
         for Prepared { name, rank, mut command, told } in commands {
@@ -166,11 +172,14 @@ impl Ranks {
         self.children.iter().flatten().count()
     }
 
-    /// Sends a signal to every rank that has not been reaped: its PID is still its own.
+    /// Sends a signal to every rank that has not been reaped: its PID is still its own. Where ranks have sessions, what they have started
+    /// gets it as well, as it would with the launcher's process group; but for signals that programs give a meaning of their own.
     pub fn signal(&self, signal: Signal) {
+        let is_own = matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2);
         for (_, child) in self.children.iter().flatten() {
             // The process may be a zombie by now. Its PID is not reused before it is reaped, so no other process gets the signal.
-            let _ = kill(Pid::from_raw(child.id() as i32), signal);
+            let pid = Pid::from_raw(child.id() as i32);
+            let _ = if self.have_sessions && !is_own { killpg(pid, signal) } else { kill(pid, signal) };
         }
     }
 
@@ -237,6 +246,7 @@ pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
     };
     let (before, beside) = job.part.as_ref().map_or((0, job.ranks), |part| (part.before, part.beside));
     let shares = bind::shares(job.bind, beside).map_err(|e| e.to_string())?;
+    let have_sessions = shares.iter().any(bind::Share::has_session);
     let others = OtherLaunchers::new();
     let commands = (0..job.ranks).map(|number| {
         let (rank, local) = (first + number, before + number);
@@ -264,7 +274,7 @@ pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
         Prepared { name: rank.to_string(), rank, command, told: None }
     });
     let (commands, ends_with_stdin) = (commands.collect(), job.part.is_some());
-    Ok(Work { commands, noun: "rank", timeout: job.timeout, ends_with_stdin })
+    Ok(Work { commands, noun: "rank", timeout: job.timeout, ends_with_stdin, have_sessions })
 }
 
 /// Has a process die with this one.

@@ -31,15 +31,36 @@ fn bound_ranks_lead_sessions_where_the_kernel_schedules_by_them_and_no_terminal_
     assert_eq!(sessions(&[], false), "shared\n", "its yields would not reach ranks on the same core");
 }
 
-#[test]
-fn ranks_with_sessions_end_with_their_launcher() {
-    let script = "echo $$; while :; do sleep 0.05; done";
+/// A rank with a session that says its own process id and that of one that it starts.
+fn with_a_child() -> (Child, Vec<Pid>) {
+    let script = "trap '' USR1; sh -c 'echo $$; while :; do sleep 0.05; done' & echo $$; wait; sleep 60";
     let mut command = launch(1, &["--bind", "cores"], script);
     // SAFETY: between fork and exec only a system call is made.
     unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into)) };
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let (ranks, _rest) = read_pids(&mut child, 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(ranks.into_iter().all(goes));
+    let (pids, _) = read_pids(&mut child, 2);
+    (child, pids)
+}
+
+#[test]
+fn what_ranks_with_sessions_start_gets_the_launchers_signals() {
+    let (mut launcher, pids) = with_a_child();
+    kill(Pid::from_raw(launcher.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(143));
+    assert!(pids.into_iter().all(goes));
+}
+
+#[test]
+fn ranks_with_sessions_end_with_their_launcher() {
+    let (mut launcher, pids) = with_a_child();
+    let group = |pid: Pid| nix::unistd::getpgid(Some(pid)).unwrap();
+    let rank = group(pids[0]);
+    assert_eq!(rank, group(pids[1]), "one group");
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    assert!(goes(rank));
+    // What it has started is nobody's any more (docs/decisions/0101).
+    for pid in pids {
+        let _ = kill(pid, Signal::SIGKILL);
+    }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from unittest import mock
 
@@ -148,7 +149,7 @@ def a_communication_hook_goes_on_with_its_calls_where_no_core_is_left(job: Job) 
         return future.then(lambda done: done.value()[0])
 
     # However late the peers are, and were before, they come.
-    patient = {"_fill_cores": lambda ranks: ranks == job.size, "_MOMENT": 60, "_LATE": 1 << 30}
+    patient = {"_fill_cores": lambda: True, "_MOMENT": 60, "_LATE": 1 << 30}
     with mock.patch.multiple(backward, **patient):
         model = parallel(job, Network())
         model.register_comm_hook(None, at_once)
@@ -170,12 +171,33 @@ def test_a_hook_whose_peers_come_late_goes_on_with_each_sixteenth_call_only() ->
         assert not end.add(never, completion.Future(never, []))
         return never.asked > 0
 
-    end = backward.PassEnd(2)
+    end = backward.PassEnd()
     in_a_pass = {"_current_graph_task_id": lambda: 1, "_MOMENT": 0.0}
-    with mock.patch.multiple(backward, _fill_cores=lambda _: True, **in_a_pass):
+    with mock.patch.multiple(backward, _fill_cores=lambda: True, **in_a_pass):
         assert [call for call in range(40) if tried(end)] == [0, 1, 2, 3, 16, 32]
-    with mock.patch.multiple(backward, _fill_cores=lambda _: False, **in_a_pass):
-        assert not tried(backward.PassEnd(2))
+        end.came_in_time()
+        assert tried(end)
+    with mock.patch.multiple(backward, _fill_cores=lambda: False, **in_a_pass):
+        assert not tried(end)
+
+
+@pytest.mark.skipif(BACKEND == "gloo", reason="of penny's own")
+def test_the_ranks_of_a_host_fill_the_cores_that_they_may_use_and_none_on_a_declared_machine() -> None:
+    def fill(cores: int, of: int, **variables: str) -> bool:
+        with (
+            mock.patch.object(os, "sched_getaffinity", lambda _: set(range(cores))),
+            mock.patch.object(os, "cpu_count", lambda: of),
+            mock.patch.dict(os.environ, variables, clear=True),
+        ):
+            return backward._fill_cores()
+
+    assert fill(2, 2, LOCAL_WORLD_SIZE="2")
+    assert fill(2, 2, OMPI_COMM_WORLD_LOCAL_SIZE="3")
+    assert not fill(4, 4, LOCAL_WORLD_SIZE="2")
+    assert not fill(2, 2), "nobody says how many ranks are here"
+    assert fill(1, 8, LOCAL_WORLD_SIZE="8"), "bound to one core"
+    assert not fill(4, 32, LOCAL_WORLD_SIZE="8"), "bound to a share of them"
+    assert not fill(2, 2, LOCAL_WORLD_SIZE="2", PENNY_FABRIC="dgx-h100")
 
 
 @CASES

@@ -49,7 +49,8 @@ impl Comparison {
                     };
                     let lasts =
                         |next: &Against| stays(next.private, next.priced) && stays(next.shared, next.priced);
-                    wins && (next_is_tables || next.is_some_and(lasts))
+                    let lasts_near = here.near_next.is_none_or(|ratios| stays(Some(ratios), here.priced));
+                    wins && lasts_near && (next_is_tables || next.is_some_and(lasts))
                 }
                 (None, None, Some(next)) if !measured => {
                     here.priced <= 1.0 - priced_margin
@@ -123,7 +124,7 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::host::compare::{index, quartiles};
+    use crate::calibrate::host::compare::{index, near, quartiles};
     use penny::sim::algorithms;
 
     const RANKS: u32 = 4;
@@ -138,8 +139,8 @@ mod tests {
         let first = SIZES.iter().position(|&bytes| bytes == 64 << 10).unwrap();
         for (i, &(priced, private, shared)) in ratios.iter().enumerate() {
             let against = match measured {
-                true => Against { priced, private: Some(private), shared: Some(shared) },
-                false => Against { priced, private: None, shared: None },
+                true => Against { priced, private: Some(private), shared: Some(shared), near_next: None },
+                false => Against { priced, ..Against::default() },
             };
             all.known.insert(((RANKS, Collective::Broadcast, first + i), named("two_shot")), against);
         }
@@ -191,7 +192,7 @@ mod tests {
         // Prices that were wrong by a factor of two elsewhere.
         let mut wrong = broadcast(&[priced(0.6), priced(0.6)], false);
         let place = ((2, Collective::Broadcast, 0), named("two_shot"));
-        let off = Against { priced: 0.5, private: Some([1.0, 1.0]), shared: None };
+        let off = Against { priced: 0.5, private: Some([1.0, 1.0]), ..Against::default() };
         wrong.known.insert(place, off);
         assert!((wrong.error() - 2f64.ln()).abs() < 1e-9);
         assert_eq!(choices(&wrong), []);
@@ -222,7 +223,10 @@ mod tests {
         let confirmed = |again: f64| {
             let mut all = broadcast(&[WINS, WINS, EVEN], true);
             let other = ((RANKS, Collective::Broadcast, 0), named("tree"));
-            all.known.insert(other, Against { priced: 0.5, private: Some([0.5; 2]), shared: Some([0.5; 2]) });
+            all.known.insert(
+                other,
+                Against { priced: 0.5, private: Some([0.5; 2]), shared: Some([0.5; 2]), near_next: None },
+            );
             let profile = all.profile(all.error(), &mut |_, _, _, _| false).unwrap();
             let calls = all.confirming(RANKS, &profile);
             assert_eq!(calls.len(), 6, "three sizes, two kinds of buffers: {calls:?}");
@@ -236,6 +240,34 @@ mod tests {
             "and what was not timed again is not chosen"
         );
         assert_eq!(confirmed(0.99), []);
+    }
+
+    #[test]
+    fn below_the_size_from_which_the_table_takes_it_a_choice_is_timed_near_that_size_and_must_not_lose() {
+        let table = |bytes| of_table(&RankView::flat(Collective::Reduce, 0, 8, 0), bytes);
+        let switch = SIZES.into_iter().position(|bytes| table(bytes) == named("tree")).unwrap();
+        assert_ne!(table(near(switch - 1)), named("tree"));
+        let known = |near_next: [f64; 2]| {
+            let mut all = Comparison { ranks: vec![(8, true)], ..Comparison::default() };
+            let (_, private, shared) = WINS;
+            let against =
+                Against { priced: 0.6, private: Some(private), shared: Some(shared), near_next: None };
+            all.known.insert(((8, Collective::Reduce, switch - 1), named("tree")), against);
+            let profile = all.profile(all.error(), &mut |_, _, _, _| false).unwrap();
+            let calls = all.confirming(8, &profile);
+            let bytes: Vec<u64> = calls.iter().map(|call| call.bytes).collect();
+            let (at, near) = (SIZES[switch - 1], near(switch - 1));
+            assert_eq!(bytes, [at, at, near, near]);
+            let times = calls.iter().map(|call| {
+                let [median, most] = if call.bytes == near { near_next } else { private };
+                vec![vec![100.0; 4], vec![100.0 * median, 100.0 * median, 100.0 * median, 100.0 * most]]
+            });
+            all.confirmed(8, &calls, &times.collect::<Vec<_>>());
+            choices(&all)
+        };
+        assert_eq!(known([0.99, 1.03]), [(8..=8, SIZES[switch - 1]..SIZES[switch])]);
+        assert_eq!(known([1.02, 1.03]), []);
+        assert_eq!(known([0.99, 1.1]), []);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Against {
     pub private: Option<[f64; 2]>,
     /// The same in buffers that all ranks reach.
     pub shared: Option<[f64; 2]>,
+    /// The worst of both near the next size, where that was measured.
+    pub near_next: Option<[f64; 2]>,
 }
 
 /// What is known of each call with each of its candidates.
@@ -124,7 +126,7 @@ impl Comparison {
         calls
     }
 
-    /// Records the times of calls that [`calls`](Self::calls) returned. Of several calls between two sizes the worst counts.
+    /// Records the times of calls that [`calls`](Self::calls) returned.
     pub fn measured(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
         for (call, rounds) in calls.iter().zip(times) {
             let Some(collective) = Collective::from_name(&call.collective) else { continue };
@@ -134,8 +136,13 @@ impl Comparison {
                 let place = ((nranks, collective, size), index(algorithm));
                 let Some(against) = self.known.get_mut(&place) else { continue };
                 let ratios = quartiles(times, &rounds[0]);
-                let known = if call.shared { &mut against.shared } else { &mut against.private };
-                *known = Some(known.map_or(ratios, |known| worse(known, ratios)));
+                if call.bytes > SIZES[size] {
+                    against.near_next = Some(against.near_next.map_or(ratios, |known| worse(known, ratios)));
+                } else if call.shared {
+                    against.shared = Some(ratios);
+                } else {
+                    against.private = Some(ratios);
+                }
             }
         }
     }
@@ -159,14 +166,17 @@ impl Comparison {
                 // Where the table takes the same algorithm from the next size on, that size says nothing of those below it.
                 let next = SIZES.get(size + 1).copied().unwrap_or(HUGE);
                 let view = RankView::flat(choice.collective, 0, nranks, 0);
-                let ends = choice.sizes.contains(&SIZES[size]) && of_table(&view, next) == choice.algorithm;
+                let is_tables = |bytes| of_table(&view, bytes) == choice.algorithm;
+                let ends = choice.sizes.contains(&SIZES[size]) && is_tables(next) && !is_tables(near(size));
                 for bytes in [SIZES[size]].into_iter().chain(ends.then_some(near(size))) {
-                    calls.extend([false, true].map(|shared| TimedCall {
+                    let both = [false, true].map(|shared| TimedCall {
                         collective: choice.collective.name().to_owned(),
                         bytes,
                         shared,
                         algorithms: vec![None, name.clone()],
-                    }));
+                    });
+                    // Choices for several numbers of ranks may meet at a size.
+                    calls.extend(both.into_iter().filter(|call| !calls.contains(call)).collect::<Vec<_>>());
                 }
             }
         }
@@ -179,7 +189,7 @@ impl Comparison {
         let first: HashMap<(Place, usize), Against> = self.known.clone();
         for ((place, _), against) in &mut self.known {
             if place.0 == nranks {
-                (against.private, against.shared) = (None, None);
+                (against.private, against.shared, against.near_next) = (None, None, None);
             }
         }
         self.measured(nranks, calls, times);

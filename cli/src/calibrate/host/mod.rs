@@ -114,7 +114,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             "{nranks} ranks: timing {} calls again, to confirm the choices",
             calls.len()
         ));
-        let times = confirm(nranks, &calls, args.rounds)?;
+        let times = confirm(nranks, &calls, args.rounds, until + Duration::from_secs(args.seconds))?;
         comparison.confirmed(nranks, &calls, &times);
     }
     let profile = comparison.profile(error, &mut agrees)?;
@@ -151,10 +151,13 @@ fn call_ns(numbers: &HostNumbers, rounds: u32) -> Result<f64, String> {
 }
 
 /// Times calls in several launches, and returns the rounds of all: which ranks share a core differs between launches, and with it
-/// the times by a third.
-fn confirm(nranks: u32, calls: &[TimedCall], rounds: u32) -> Result<Vec<Rounds>, String> {
+/// the times by a third. After `until` there is one launch only.
+fn confirm(nranks: u32, calls: &[TimedCall], rounds: u32, until: Instant) -> Result<Vec<Rounds>, String> {
     let mut all: Vec<Rounds> = calls.iter().map(|call| vec![Vec::new(); call.algorithms.len()]).collect();
-    for _ in 0..CONFIRMING_LAUNCHES {
+    for launch in 0..CONFIRMING_LAUNCHES {
+        if launch > 0 && Instant::now() >= until {
+            break;
+        }
         let parts = calls.chunks(timed::CALLS_A_LAUNCH);
         let launches = parts.map(|part| timed::times(nranks, part, rounds, "none"));
         let times = launches.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().flatten();

@@ -37,15 +37,16 @@ _NO_PASS = -1
 _MOMENT = 0.002
 # Calls in a row whose peers came late, after which the next are left to the stream, but each of this many.
 _LATE, _TRIED = 4, 16
+# Where launchers tell how many ranks this host has.
+_LOCAL_RANKS = ("PENNY_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 class PassEnd:
-    """The futures of one stream that wait for the end of a backward pass. `ranks`: how many the group has."""
+    """The futures of one stream that wait for the end of a backward pass."""
 
-    def __init__(self, ranks: int) -> None:
+    def __init__(self) -> None:
         self._futures: deque[tuple[Completion, Future]] = deque()
         self._pass = _NO_PASS
-        self._ranks = ranks
         self._late = 0
 
     def add(self, completion: Completion, future: Future) -> bool:
@@ -71,9 +72,15 @@ class PassEnd:
             _queue_callback(self._complete)
         return True
 
+    def came_in_time(self) -> None:
+        """The peers of a call that was queued in a pass were there already."""
+        self._late = 0
+
     def _ends_in_a_moment(self, completion: Completion, future: Future) -> bool:
         """Goes on with a call for a moment, where no core is left for the stream's thread. Completes the future if that ends it."""
-        if not _fill_cores(self._ranks) or (self._late >= _LATE and self._late % _TRIED):
+        if not _fill_cores():
+            return False
+        if self._late >= _LATE and self._late % _TRIED:
             self._late += 1
             return False
         until = time.perf_counter() + _MOMENT
@@ -99,11 +106,16 @@ class PassEnd:
             raise error
 
 
-def _fill_cores(ranks: int) -> bool:
-    """Does a group of `ranks` ranks keep the cores busy that this process may use?"""
-    local = os.environ.get("LOCAL_WORLD_SIZE", "")
-    here = min(ranks, int(local)) if local.isdecimal() else ranks
-    return here >= len(os.sched_getaffinity(0))
+def _fill_cores() -> bool:
+    """Do the ranks of this host keep its cores busy? False where that is not known, and on a declared machine, whose clock goes on while
+    a program asks."""
+    if os.environ.get("PENNY_FABRIC"):
+        return False
+    found = (os.environ.get(name, "") for name in _LOCAL_RANKS)
+    ranks = next((int(number) for number in found if number.isdecimal()), 0)
+    cores = len(os.sched_getaffinity(0))
+    # A process that may use some of the cores only has them for itself, as far as can be seen.
+    return cores == 1 if cores < (os.cpu_count() or 1) else ranks >= cores
 
 
 def _is_asked_for_by_the_reducer() -> bool:

@@ -72,7 +72,7 @@ class Group(Backend):
             members[self._comm] = (
                 f" (ranks 0 to {size - 1} of this group are the ranks {self._global_ranks} of the job)"
             )
-        self._stream = Stream(size)
+        self._stream = Stream()
         self._lock = threading.Lock()
         self._batch: Batch | None = None
         self._arguments = Arguments(rank, size, name)

@@ -21,14 +21,14 @@ _synchronize = lib.pennyEventSynchronize
 
 
 class Stream:
-    """The stream of a process group of `ranks` ranks. It keeps what its calls use until they are over."""
+    """The stream of a process group. It keeps what its calls use until they are over."""
 
-    def __init__(self, ranks: int) -> None:
+    def __init__(self) -> None:
         self._handle = 0
         self._unused_events: list[int] = []
         self._under_way: deque[EventCompletion] = deque()
         self._newest: EventCompletion | None = None
-        self.pass_end = PassEnd(ranks)
+        self.pass_end = PassEnd()
 
     def submit(
         self, calls: Sequence[Call], comm: int, finishes: Sequence[Finish], keep: object
@@ -127,6 +127,7 @@ class EventCompletion(Completion):
     def complete(self, future: Future) -> None:
         is_done = self.done()
         if is_done and self.error is None:
+            self._stream.pass_end.came_in_time()
             future.end(may_wait=True)
             return
         if self._stream.pass_end.add(self, future):
