@@ -156,13 +156,8 @@ impl HostArgs {
             commands.push(ranks::Prepared { name: host.clone(), rank: first, command, told: Some(told) });
             first += ranks;
         }
-        Ok(Work {
-            commands,
-            noun: "host",
-            timeout: job.timeout,
-            ends_with_stdin: false,
-            have_sessions: false,
-        })
+        let timeout = job.timeout;
+        Ok(Work { commands, noun: "host", timeout, ends_with_stdin: false, have_sessions: false })
     }
 
     /// The variables of all ranks: Penny's own as they are set here, those that the user names, where rank 0 is, and libfabric's buffers.
