@@ -21,7 +21,7 @@ impl<'a> Run<'a, '_> {
     #[inline]
     pub(super) fn route_to(&mut self, step: &LinkedStep, reader: &link::Reader) -> Result<Route> {
         let mut theirs = None;
-        if self.job.collective.everybody() {
+        if self.job.collective.knows_readers() {
             theirs = Some(if reader.push.allowed {
                 buffers(&self.peers.offer(reader.place.rank, self.t, self.scope)?)
             } else {

@@ -72,6 +72,12 @@ impl Collective {
         use Collective::*;
         matches!(self, AllReduce | AllGather | ReduceScatter | AlltoAll | Barrier)
     }
+
+    /// Tells whether both ends of each message know each other's buffers: the reader waits for the sender's arrival in any case, and here
+    /// the sender waits for the reader's.
+    const fn knows_readers(self) -> bool {
+        self.everybody() || matches!(self, Collective::Gather)
+    }
 }
 
 struct Run<'a, 'b> {
@@ -273,14 +279,18 @@ impl<'a> Run<'a, '_> {
     /// Checks all arrivals before any output is written, in collectives in which every rank needs every other.
     #[inline]
     fn check_everybody(&mut self) -> Result<()> {
+        let reduces_here = self.job.collective.reduces() && !self.job.output.is_empty();
+        if self.job.collective.everybody() || reduces_here { self.check_all() } else { Ok(()) }
+    }
+
+    /// Checks all arrivals.
+    #[inline]
+    fn check_all(&mut self) -> Result<()> {
         if self.done.all_checked {
             return Ok(());
         }
-        let reduces_here = self.job.collective.reduces() && !self.job.output.is_empty();
-        if self.job.collective.everybody() || reduces_here {
-            for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
-                self.peers.offer(r, self.t, self.scope)?;
-            }
+        for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
+            self.peers.offer(r, self.t, self.scope)?;
         }
         self.done.all_checked = true;
         Ok(())
@@ -299,7 +309,7 @@ impl<'a> Run<'a, '_> {
         };
         let t = self.t;
         let offer = self.peers.offer(place.rank, t, self.scope)?;
-        let reader = self.job.collective.everybody().then_some(self.towards(place.rank));
+        let reader = self.job.collective.knows_readers().then_some(self.towards(place.rank));
         let route = link::route(*egress, *push, buffers(&offer), reader);
         if route != Route::Input {
             // An input is ready on arrival; everything else when its maker's counter says so.
@@ -351,12 +361,13 @@ impl<'a> Run<'a, '_> {
                 }
                 Route::Push => {
                     // The reader leaves when it hears that anybody disagrees, and its output is its own again.
-                    self.check_everybody()?;
+                    self.check_all()?;
                     t.check_borrowed()?;
                     let offer = self.peers.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
                     let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);
-                    dests.push(Dest::cached(t.heap(reader.place.rank, start, bytes)?));
+                    let view = t.heap(reader.place.rank, start, bytes)?;
+                    dests.push(Dest { view, non_temporal: self.stream && reader.push.preferred });
                 }
                 Route::Input => continue,
                 Route::Output => {}

@@ -80,7 +80,12 @@ pub fn begin(
     let places = t.places(cut.staged, rotates);
     // What is combined in place is at hand; a broadcast's output is overwritten unread.
     let reads_output = job.offer.in_place && job.collective != Collective::Broadcast;
-    let stream = job.output.bytes() >= hints::STREAMED_FROM && !reads_output;
+    let written = match job.collective {
+        // Other ranks write to the root's output.
+        Collective::Gather => t.nranks() as usize * job.count * job.size,
+        _ => job.output.bytes(),
+    };
+    let stream = written >= hints::STREAMED_FROM && !reads_output;
     Ok(ProgramProgress {
         linked,
         cut,

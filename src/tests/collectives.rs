@@ -13,6 +13,8 @@ mod order;
 #[cfg(not(loom))]
 mod private;
 #[cfg(not(loom))]
+mod pushed;
+#[cfg(not(loom))]
 mod swapped;
 #[cfg(not(loom))]
 mod threads;

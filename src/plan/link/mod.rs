@@ -37,7 +37,7 @@ pub use alike::Alike;
 pub use swap::Swap;
 
 use super::{Chunk, Operand, Plan, RankView};
-use crate::types::Rank;
+use crate::types::{Collective, Rank};
 use graph::Graph;
 use proofs::Proofs;
 use steps::{KEEPS, RAW, SENDS, SINGLE, StepIndex, Steps};
@@ -167,6 +167,9 @@ pub struct Push {
     pub allowed: bool,
     /// This holds even if the reader's call is in place: by then no rank needs the input that is overwritten.
     pub in_place: bool,
+    /// The sender stores it also where the reader could take it from the sender's buffers: one rank is sent the data of all, and alone
+    /// would copy them one after the other (docs/decisions/0102).
+    pub preferred: bool,
 }
 
 /// The route of a value in one particular call.
@@ -196,14 +199,15 @@ pub struct Buffers {
 /// The one rule by which sender and reader agree on the route without talking.
 #[inline]
 pub fn route(egress: Egress, push: Push, sender: Buffers, reader: Option<Buffers>) -> Route {
+    let may_push = reader
+        .is_some_and(|reader| push.allowed && reader.output_shared && (!reader.in_place || push.in_place));
+    if may_push && push.preferred {
+        return Route::Push;
+    }
     if egress.from_input && sender.input_shared && (!sender.in_place || egress.from_input_in_place) {
         return Route::Input;
     }
-    if let Some(reader) = reader
-        && push.allowed
-        && reader.output_shared
-        && (!reader.in_place || push.in_place)
-    {
+    if may_push {
         return Route::Push;
     }
     if egress.from_output && sender.output_shared { Route::Output } else { Route::Slot }
@@ -357,6 +361,6 @@ impl Linking<'_> {
             Some(proofs) => allowed && proofs.push_waits_for_input(self.view, maker, reader.0, chunk),
             None => allowed && proofs::input_under(&self.view.of(reader.0), chunk).is_none(),
         };
-        Push { allowed, in_place }
+        Push { allowed, in_place, preferred: self.view.collective == Collective::Gather }
     }
 }

@@ -254,7 +254,8 @@ impl<'a> OracleGraph<'a> {
     fn push(&self, (p, k): (Rank, StepIndex), (q, j): (Rank, StepIndex)) -> Push {
         let reader = &self.plans[q as usize].steps[j];
         let allowed = reader.keep && reader.operands.len() == 1 && reader.to.is_empty();
-        Push { allowed, in_place: allowed && self.push_waits_for_input(p, k, q, reader.chunk) }
+        let in_place = allowed && self.push_waits_for_input(p, k, q, reader.chunk);
+        Push { allowed, in_place, preferred: self.view.collective == Collective::Gather }
     }
 
     /// May step `(p, k)` overwrite, at rank q, the input that shares its memory with q's output chunk `c`? Only if
