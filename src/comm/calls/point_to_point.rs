@@ -31,17 +31,23 @@ pub struct Transfer<'a> {
 impl<'a> Transfer<'a> {
     /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
-        self.checked(rank, nranks, &Registrations::of(rank, ZeroCopy::new(Some(0), false)))
+        self.checked(rank, nranks, &Registrations::of(rank, ZeroCopy::new(Some(0), false)), None)
     }
 
-    /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
+    /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data. `lends`: what its
+    /// group has decided ([`lends`]).
     #[inline(always)]
-    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
+    fn checked(
+        &self,
+        rank: Rank,
+        nranks: u32,
+        registered: &Registrations,
+        lends: Option<bool>,
+    ) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::no_rank("peer", self.peer, nranks));
         }
-        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
-        let Some(bytes) = bytes else {
+        let Some(bytes) = self.bytes() else {
             return Err(self.refusal(rank, None));
         };
         if self.buffer.is_null() && bytes > 0 {
@@ -50,10 +56,16 @@ impl<'a> Transfer<'a> {
         let data = self.buffer.view(bytes);
         // Only the receiver reads what is sent from where it lies.
         let is_read = self.send && bytes >= pair::HEAP_FROM;
-        let shared = if is_read { registered.reach_message(data) } else { None };
+        let shared = if is_read { registered.reach_message(data, lends) } else { None };
         let transfer =
             pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
         Ok(if self.of_collective { transfer.of_collective() } else { transfer })
+    }
+
+    /// Returns its bytes, if memory can hold as many.
+    #[inline]
+    fn bytes(&self) -> Option<usize> {
+        self.count.checked_mul(self.dtype.size()).filter(|&bytes| bytes <= MOST_BYTES)
     }
 
     /// Words the refusal of a count or, where the transfer has `bytes` bytes, of a buffer that is NULL.
@@ -81,7 +93,8 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     if let [single] = transfers
         && single.peer != rank as i32
     {
-        let mut single = single.checked(rank, nranks, &c.registered)?;
+        let lends = if grouped { lends(transfers, rank, &c.registered) } else { None };
+        let mut single = single.checked(rank, nranks, &c.registered, lends)?;
         return exchange(c, std::slice::from_mut(&mut single), &[]);
     }
     let Checked { mut batch, own } = check_all(c, transfers, grouped)?;
@@ -145,8 +158,9 @@ fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Res
     let (rank, nranks) = (c.rank(), c.nranks());
     let mut batch = Vec::with_capacity(transfers.len());
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    let lends = if grouped { lends(transfers, rank, &c.registered) } else { None };
     for transfer in transfers {
-        let checked = transfer.checked(rank, nranks, &c.registered)?;
+        let checked = transfer.checked(rank, nranks, &c.registered, lends)?;
         match (checked.peer == rank, checked.send) {
             (false, _) => batch.push(checked),
             (true, true) => sends.push(checked),
@@ -154,6 +168,15 @@ fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Res
         }
     }
     Ok(Checked { batch, own: to_oneself(rank, sends, receives, grouped)? })
+}
+
+/// Decides for the messages of a group whether receivers read them where they lie. `None`: each goes by its size.
+fn lends(transfers: &[Transfer], rank: Rank, registered: &Registrations) -> Option<bool> {
+    let sends = || transfers.iter().filter(|transfer| transfer.send && transfer.peer != rank as i32);
+    let bytes = |transfer: &Transfer<'_>| transfer.bytes().unwrap_or(0);
+    let largest =
+        sends().max_by_key(|transfer| bytes(transfer)).filter(|largest| bytes(largest) >= pair::HEAP_FROM)?;
+    registered.lends(largest.buffer.view(bytes(largest)), sends().count())
 }
 
 /// Moves the bytes; on a declared machine, in its time.

@@ -130,8 +130,8 @@ mod tests {
             let [(input_at, _), (output_at, _)] = registrations.reach_both(input, output, false);
             assert!(input_at.is_some() && output_at.is_some());
         }
-        assert_eq!(registrations.reach_message(part(from - 1)), None);
-        assert!(registrations.reach_message(part(from)).is_some());
+        assert_eq!(registrations.reach_message(part(from - 1), None), None);
+        assert!(registrations.reach_message(part(from), None).is_some());
         comm::mem_free(memory).unwrap();
     }
 

@@ -113,9 +113,16 @@ impl Registrations {
             && self.zero_copy.serves_call(collective, in_place, bytes as usize)
     }
 
-    /// Returns where the receiver of a message finds it, if it is to read it there.
-    pub(in crate::comm) fn reach_message(&self, message: Payload<'_>) -> Option<u64> {
-        if self.zero_copy.serves_message(message.bytes()) { self.reach(message, true).0 } else { None }
+    /// Tells whether the messages of a group are to be read where they lie, if peers can reach the largest of its `sends` messages: each such
+    /// group asks once, before it begins.
+    pub(in crate::comm) fn lends(&self, largest: Payload<'_>, sends: usize) -> Option<bool> {
+        self.may_reach(largest).then(|| self.zero_copy.serves_group(largest.bytes(), sends))
+    }
+
+    /// Returns where the receiver of a message finds it, if it is to read it there. `lends`: what its group has decided.
+    pub(in crate::comm) fn reach_message(&self, message: Payload<'_>, lends: Option<bool>) -> Option<u64> {
+        let lends = lends.unwrap_or_else(|| self.zero_copy.serves_message(message.bytes()));
+        if lends { self.reach(message, true).0 } else { None }
     }
 
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to

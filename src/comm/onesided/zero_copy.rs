@@ -2,8 +2,9 @@
 //!
 //! Peers can reach memory of `pennyMemAlloc` and registered buffers, which spares a copy. But processors are slow to write lines that
 //! another core has read last: a program that writes its inputs anew before each call may be quicker with copies
-//! (docs/decisions/0095). That depends on the program and on how far the cores are from each other, so collectives try both ways, and
-//! take the one that makes the program quicker (docs/decisions/0100). Messages go by the processor alone.
+//! (docs/decisions/0095). That depends on the program and on how far the cores are from each other, so collectives and groups of messages
+//! try both ways, and take the one that makes the program quicker (docs/decisions/0100). Messages alone go by the processor: a sender that
+//! lends its buffer waits for the receiver, and whether it does should not change from call to call.
 
 use crate::kernels::hints;
 use crate::sys::{clock, cpu};
@@ -12,11 +13,17 @@ use crate::types::Collective;
 use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
 
-/// Bytes of the whole vector between which a collective's two ways are tried. Smaller calls copy, larger ones do not.
+/// Bytes of the whole vector, or of a group's largest message, between which the two ways are tried. Smaller calls copy, larger ones do not.
 const TRIED: Range<usize> = 4 << 10..2 << 20;
 
 /// Sizes that share a trial: those between two powers of two.
 const CLASSES: usize = (TRIED.end.ilog2() - TRIED.start.ilog2()) as usize;
+
+/// Trials of collectives: each in place and not.
+const OF_COLLECTIVES: usize = Collective::ALL.len() * 2 * CLASSES;
+
+/// Trials of groups: those of one message, and others.
+const OF_GROUPS: usize = 2 * CLASSES;
 
 /// A trial's blocks of calls: the two ways take turns.
 const BLOCKS: u32 = 6;
@@ -44,7 +51,7 @@ impl ZeroCopy {
         ZeroCopy { from, tries: may_try && asked.is_none(), trials: OnceCell::new() }
     }
 
-    /// Tells whether a message of this size is read where it lies.
+    /// Tells whether a message of this size is read where it lies, unless its group [decides](ZeroCopy::serves_group).
     #[inline]
     pub fn serves_message(&self, bytes: usize) -> bool {
         bytes >= self.from
@@ -53,16 +60,26 @@ impl ZeroCopy {
     /// Tells whether peers use the buffers of a call where they lie. `bytes`: of its whole vector. Every call asks once.
     #[inline]
     pub fn serves_call(&self, collective: Collective, in_place: bool, bytes: usize) -> bool {
+        let first = (collective as usize * 2 + in_place as usize) * CLASSES;
+        self.serves(bytes, |class| first + class)
+    }
+
+    /// Tells whether the messages of a group are read where they lie. `bytes`: of the largest of its `sends` messages. Every group asks once.
+    pub fn serves_group(&self, bytes: usize, sends: usize) -> bool {
+        let first = OF_COLLECTIVES + (sends > 1) as usize * CLASSES;
+        self.serves(bytes, |class| first + class)
+    }
+
+    #[inline]
+    fn serves(&self, bytes: usize, trial: impl FnOnce(usize) -> usize) -> bool {
         let usual = bytes >= self.from;
         if !self.tries || !TRIED.contains(&bytes) {
             return usual;
         }
-        let trials = self
-            .trials
-            .get_or_init(|| (0..Collective::ALL.len() * 2 * CLASSES).map(|_| RefCell::default()).collect());
+        let trials =
+            self.trials.get_or_init(|| (0..OF_COLLECTIVES + OF_GROUPS).map(|_| RefCell::default()).collect());
         let class = (bytes.ilog2() - TRIED.start.ilog2()) as usize;
-        let trial = &trials[(collective as usize * 2 + in_place as usize) * CLASSES + class];
-        usual != trial.borrow_mut().differs_in_next(clock::now_ns)
+        usual != trials[trial(class)].borrow_mut().differs_in_next(clock::now_ns)
     }
 }
 
@@ -240,6 +257,20 @@ mod tests {
             assert!(of(&tries, bytes).len() > 1, "{bytes} bytes");
         }
         assert_eq!(of(&ZeroCopy::new(None, false), TRIED.start).len(), 1);
+    }
+
+    #[test]
+    fn groups_of_messages_are_tried_and_messages_alone_are_not() {
+        let zero_copy = ZeroCopy::new(None, true);
+        for sends in [1, 2, 7] {
+            let groups: Vec<bool> =
+                (0..200).map(|_| zero_copy.serves_group(TRIED.start << sends, sends)).collect();
+            assert!(groups.contains(&false) && groups.contains(&true), "{sends} sends");
+        }
+        for bytes in [TRIED.start, TRIED.end - 1] {
+            let usual = zero_copy.serves_message(bytes);
+            assert!((0..200).all(|_| zero_copy.serves_message(bytes) == usual), "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::swapped::Random;
 use super::{Buffer, Case, on_ranks_of, run};
-use crate::comm::{self, Call, Config};
+use crate::comm::{self, Call, Config, Transfer};
 use crate::types::{Collective, DataType, RedOp};
 
 fn tries() -> Config {
@@ -24,6 +24,51 @@ fn calls_are_right_whichever_way_each_rank_goes() {
                         for call in 0..70 {
                             let (heap, in_place) = (all_in_heap || own.below(2) == 0, call % 7 == 6);
                             run(&Case { collective, root: call % n, count, heap, in_place }, n, me, comm);
+                        }
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// Word `i` of what a rank sends in a group of calls.
+fn word(rank: u32, group: u32, i: usize) -> u32 {
+    (rank << 24) + (group << 16) + i as u32
+}
+
+/// Every rank sends to the next one, in each fourth group to all of them. Each writes its buffer anew as soon as the group has ended.
+#[test]
+fn groups_of_messages_are_right_whichever_way_each_rank_goes() {
+    for n in [2, 3, 5] {
+        on_ranks_of(
+            n,
+            |_| tries(),
+            |me, comm| {
+                let mut own = Random(77 + u64::from(me));
+                for words in [5_000, 12_000, 90_000] {
+                    for group in 0..90 {
+                        let heap = words != 12_000 || own.below(2) == 0;
+                        let most = if group % 4 == 0 { n - 1 } else { 1 };
+                        let (mut out, mut into) =
+                            (Buffer::new(heap, words), Buffer::new(heap, words * most as usize));
+                        (0..).zip(out.slice()).for_each(|(i, to)| *to = word(me, group, i));
+                        let transfer = |send, by: u32| Transfer {
+                            send,
+                            buffer: if send { out.at(0) } else { into.at((by as usize - 1) * words) },
+                            count: words,
+                            dtype: DataType::Uint32,
+                            peer: ((if send { me + by } else { me + n - by }) % n) as i32,
+                            of_collective: false,
+                        };
+                        let both = (1..=most).flat_map(|by| [transfer(true, by), transfer(false, by)]);
+                        comm::transfers_now(comm, &both.collect::<Vec<_>>()).unwrap();
+                        out.slice().fill(!0);
+                        for by in 1..=most {
+                            let from = (me + n - by) % n;
+                            let come = &into.slice()[(by as usize - 1) * words..][..words];
+                            let is_right = (0..).zip(come).all(|(i, &got)| got == word(from, group, i));
+                            assert!(is_right, "group {group} of {words} words, from rank {from}");
                         }
                     }
                 }
