@@ -177,13 +177,14 @@ impl<'a> Run<'a, '_> {
         let linked = self.linked;
         let steps = linked.steps.len() as u64;
         let waves = self.cut.slices + linked.levels as u64 - 1;
-        if waves * steps + 1 >= 1 << STEP_BITS {
+        let longest = linked.longest;
+        if waves * longest + 1 >= 1 << STEP_BITS {
             // One rank alone with such a count: that is why.
             for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
                 self.peers.offer(r, self.t, self.scope)?;
             }
             return Err(Error::argument(format!(
-                "count {} is too large for this communicator: it takes {waves} rounds of {steps} steps; raise \
+                "count {} is too large for this communicator: it takes {waves} rounds of {longest} steps; raise \
                  PENNY_STAGING, or divide the call",
                 self.job.count
             )));

@@ -170,13 +170,19 @@ fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Res
     Ok(Checked { batch, own: to_oneself(rank, sends, receives, grouped)? })
 }
 
-/// Decides for the messages of a group whether receivers read them where they lie. `None`: each goes by its size.
+/// Decides for the messages of a group whether receivers read them where they lie. `None`: each goes by its size. Where nothing is received
+/// the group's sends are like any others: a program may send before it receives, and is to find out at its first exchange if it may not.
 fn lends(transfers: &[Transfer], rank: Rank, registered: &Registrations) -> Option<bool> {
+    let reached = |transfer: &Transfer<'_>| {
+        let bytes = transfer.bytes().filter(|&bytes| bytes >= pair::HEAP_FROM)?;
+        registered.may_reach(transfer.buffer.view(bytes)).then_some(bytes)
+    };
     let sends = || transfers.iter().filter(|transfer| transfer.send && transfer.peer != rank as i32);
-    let bytes = |transfer: &Transfer<'_>| transfer.bytes().unwrap_or(0);
-    let largest =
-        sends().max_by_key(|transfer| bytes(transfer)).filter(|largest| bytes(largest) >= pair::HEAP_FROM)?;
-    registered.lends(largest.buffer.view(bytes(largest)), sends().count())
+    let largest = sends().filter_map(reached).max()?;
+    if transfers.iter().all(|transfer| transfer.send) {
+        return None;
+    }
+    registered.lends(largest, sends().count())
 }
 
 /// Moves the bytes; on a declared machine, in its time.

@@ -113,10 +113,9 @@ impl Registrations {
             && self.zero_copy.serves_call(collective, in_place, bytes as usize)
     }
 
-    /// Tells whether the messages of a group are to be read where they lie, if peers can reach the largest of its `sends` messages: each such
-    /// group asks once, before it begins.
-    pub(in crate::comm) fn lends(&self, largest: Payload<'_>, sends: usize) -> Option<bool> {
-        self.may_reach(largest).then(|| self.zero_copy.serves_group(largest.bytes(), sends))
+    /// Tells whether the messages of a group are to be read where they lie: [`ZeroCopy::serves_group`].
+    pub(in crate::comm) fn lends(&self, bytes: usize, sends: usize) -> Option<bool> {
+        self.zero_copy.serves_group(bytes, sends)
     }
 
     /// Returns where the receiver of a message finds it, if it is to read it there. `lends`: what its group has decided.

@@ -3,7 +3,7 @@
 //! Peers can reach memory of `pennyMemAlloc` and registered buffers, which spares a copy. But processors are slow to write lines that
 //! another core has read last: a program that writes its inputs anew before each call may be quicker with copies
 //! (docs/decisions/0095). That depends on the program and on how far the cores are from each other, so collectives and groups of messages
-//! try both ways, and take the one that makes the program quicker (docs/decisions/0100). Messages alone go by the processor: a sender that
+//! try both ways, and take the one that makes the program quicker (docs/decisions/0100). Other messages go by the processor: a sender that
 //! lends its buffer waits for the receiver, and whether it does should not change from call to call.
 
 use crate::kernels::hints;
@@ -61,25 +61,27 @@ impl ZeroCopy {
     #[inline]
     pub fn serves_call(&self, collective: Collective, in_place: bool, bytes: usize) -> bool {
         let first = (collective as usize * 2 + in_place as usize) * CLASSES;
-        self.serves(bytes, |class| first + class)
+        self.differs(bytes, |class| first + class).unwrap_or(false) != (bytes >= self.from)
     }
 
-    /// Tells whether the messages of a group are read where they lie. `bytes`: of the largest of its `sends` messages. Every group asks once.
-    pub fn serves_group(&self, bytes: usize, sends: usize) -> bool {
+    /// Tells whether the messages of a group are read where they lie. `bytes`: of the largest of its `sends` messages that peers can reach.
+    /// `None`: each goes by its size. The transfers that run side by side ask once.
+    pub fn serves_group(&self, bytes: usize, sends: usize) -> Option<bool> {
         let first = OF_COLLECTIVES + (sends > 1) as usize * CLASSES;
-        self.serves(bytes, |class| first + class)
+        let differs = self.differs(bytes, |class| first + class)?;
+        Some(differs != self.serves_message(bytes))
     }
 
+    /// Tells whether a call goes the other way than is usual. `None`: nothing is tried. `trial`: the number of the trial of a class.
     #[inline]
-    fn serves(&self, bytes: usize, trial: impl FnOnce(usize) -> usize) -> bool {
-        let usual = bytes >= self.from;
+    fn differs(&self, bytes: usize, trial: impl FnOnce(usize) -> usize) -> Option<bool> {
         if !self.tries || !TRIED.contains(&bytes) {
-            return usual;
+            return None;
         }
         let trials =
             self.trials.get_or_init(|| (0..OF_COLLECTIVES + OF_GROUPS).map(|_| RefCell::default()).collect());
         let class = (bytes.ilog2() - TRIED.start.ilog2()) as usize;
-        usual != trials[trial(class)].borrow_mut().differs_in_next(clock::now_ns)
+        Some(trials[trial(class)].borrow_mut().differs_in_next(clock::now_ns))
     }
 }
 
@@ -263,10 +265,16 @@ mod tests {
     fn groups_of_messages_are_tried_and_messages_alone_are_not() {
         let zero_copy = ZeroCopy::new(None, true);
         for sends in [1, 2, 7] {
-            let groups: Vec<bool> =
+            let groups: Vec<_> =
                 (0..200).map(|_| zero_copy.serves_group(TRIED.start << sends, sends)).collect();
-            assert!(groups.contains(&false) && groups.contains(&true), "{sends} sends");
+            assert!(groups.contains(&Some(false)) && groups.contains(&Some(true)), "{sends} sends");
         }
+        assert_eq!(zero_copy.serves_group(TRIED.end, 2), None);
+        assert_eq!(
+            ZeroCopy::new(Some(64 << 10), true).serves_group(128 << 10, 2),
+            None,
+            "each goes by its size"
+        );
         for bytes in [TRIED.start, TRIED.end - 1] {
             let usual = zero_copy.serves_message(bytes);
             assert!((0..200).all(|_| zero_copy.serves_message(bytes) == usual), "{bytes} bytes");

@@ -49,6 +49,8 @@ pub struct Linked {
     pub parts: u32,
     /// The steps in the order in which a wave runs them.
     pub steps: Vec<LinkedStep>,
+    /// Steps of the longest program among this rank's and those of its partners. Where a sender stores into its reader's output, both find the same.
+    pub longest: u64,
     /// Waves that one slice takes.
     pub levels: u32,
     /// Slots that the rank with the most sends needs for one slice.
@@ -68,6 +70,18 @@ pub struct Linked {
     pub inputs_stay_in_place: bool,
     /// The slots that two ranks write where they have read last.
     pub swap: Swap,
+}
+
+/// Returns the steps of the longest program among a rank's and those of its partners.
+fn longest_program(steps: &[LinkedStep]) -> u64 {
+    let partners = steps.iter().flat_map(|step| {
+        let makers = step.operands.iter().filter_map(|operand| match operand {
+            OperandSource::From { place, .. } => Some(place),
+            OperandSource::Own => None,
+        });
+        makers.chain(step.readers.iter().map(|reader| &reader.place))
+    });
+    partners.map(|place| place.steps.into()).fold(steps.len() as u64, u64::max)
 }
 
 /// A step that knows its partners.
@@ -281,9 +295,11 @@ impl Linking<'_> {
             of_all && self.outlives(self.steps.at(id as u32))
         };
         let (slots, result_slots) = self.steps.slots();
+        let steps: Vec<LinkedStep> = order.into_iter().map(|index| self.step(index)).collect();
         Linked {
             parts: self.plan.parts,
-            steps: order.into_iter().map(|index| self.step(index)).collect(),
+            longest: longest_program(&steps),
+            steps,
             levels: self.steps.levels(),
             slots,
             result_slots,

@@ -21,8 +21,17 @@ pub(super) fn link(
         order.sort_by_key(|&i| graph.found[rank as usize][i].position);
         let steps = order.into_iter().map(|index| graph.linked_step(rank, index)).collect();
         let parts = plans[rank as usize].parts;
+        let met = plans[rank as usize].steps.iter().flat_map(|step| {
+            let makers = step.operands.iter().filter_map(|operand| match *operand {
+                Operand::From(peer) => Some(peer),
+                Operand::Own => None,
+            });
+            makers.chain(step.to.iter().copied())
+        });
+        let longest = met.chain([rank]).map(|met| plans[met as usize].steps.len() as u64).max().unwrap_or(0);
         Linked {
             parts,
+            longest,
             steps,
             levels,
             slots,

@@ -53,6 +53,21 @@ fn told(linked: &Linked, plain: &Linked) -> String {
     format!("{differs:#?}")
 }
 
+/// One that stored into its reader's output, and had less steps, would not notice that the reader has refused the count.
+#[test]
+fn where_senders_store_into_the_readers_output_both_refuse_the_same_counts() {
+    for (algorithm, v) in able(Shape::flat(5)).filter(|(_, v)| v.collective == Collective::Gather) {
+        let program = |v: &RankView| algorithms::plan_all(algorithm, v)[v.rank as usize].clone();
+        let longest = |rank| link_with(&v.of(rank), Alike::No, &program, proofs::MOST).unwrap().longest;
+        let of_all: Vec<u64> = (0..5).map(longest).collect();
+        assert!(
+            of_all.iter().all(|&longest| longest == of_all[0] && longest >= 5),
+            "{}: {of_all:?}",
+            algorithm.name
+        );
+    }
+}
+
 #[test]
 fn up_to_17_ranks_every_link_is_that_of_the_plain_linker() {
     for n in 1..=17 {
