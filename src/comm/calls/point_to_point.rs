@@ -93,8 +93,7 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     if let [single] = transfers
         && single.peer != rank as i32
     {
-        let lends = if grouped { lends(transfers, rank, &c.registered) } else { None };
-        let mut single = single.checked(rank, nranks, &c.registered, lends)?;
+        let mut single = single.checked(rank, nranks, &c.registered, None)?;
         return exchange(c, std::slice::from_mut(&mut single), &[]);
     }
     let Checked { mut batch, own } = check_all(c, transfers, grouped)?;

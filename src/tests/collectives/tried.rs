@@ -1,7 +1,7 @@
 //! Calls whose buffers are copied and read where they lie in turns (docs/decisions/0100).
 
 use super::swapped::Random;
-use super::{Buffer, Case, on_ranks_of, run};
+use super::{Buffer, Case, input, on_ranks_of, run};
 use crate::comm::{self, Call, Config, Transfer};
 use crate::types::{Collective, DataType, RedOp};
 
@@ -32,11 +32,6 @@ fn calls_are_right_whichever_way_each_rank_goes() {
     }
 }
 
-/// Word `i` of what a rank sends in a group of calls.
-fn word(rank: u32, group: u32, i: usize) -> u32 {
-    (rank << 24) + (group << 16) + i as u32
-}
-
 /// Every rank sends to the next one, in each fourth group to all of them. Each writes its buffer anew as soon as the group has ended.
 #[test]
 fn groups_of_messages_are_right_whichever_way_each_rank_goes() {
@@ -52,7 +47,7 @@ fn groups_of_messages_are_right_whichever_way_each_rank_goes() {
                         let most = if group % 4 == 0 { n - 1 } else { 1 };
                         let (mut out, mut into) =
                             (Buffer::new(heap, words), Buffer::new(heap, words * most as usize));
-                        (0..).zip(out.slice()).for_each(|(i, to)| *to = word(me, group, i));
+                        (0..).zip(out.slice()).for_each(|(i, to)| *to = input(me, group, i));
                         let transfer = |send, by: u32| Transfer {
                             send,
                             buffer: if send { out.at(0) } else { into.at((by as usize - 1) * words) },
@@ -67,7 +62,7 @@ fn groups_of_messages_are_right_whichever_way_each_rank_goes() {
                         for by in 1..=most {
                             let from = (me + n - by) % n;
                             let come = &into.slice()[(by as usize - 1) * words..][..words];
-                            let is_right = (0..).zip(come).all(|(i, &got)| got == word(from, group, i));
+                            let is_right = (0..).zip(come).all(|(i, &got)| got == input(from, group, i));
                             assert!(is_right, "group {group} of {words} words, from rank {from}");
                         }
                     }
