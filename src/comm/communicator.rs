@@ -191,17 +191,9 @@ impl CommCore {
         told
     }
 
-    /// Runs a collective from check to return.
-    ///
-    /// What is inlined here becomes a part of each function of the interface: a call like the last one goes no further.
-    #[inline(always)]
-    pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
-        self.repeated(call).unwrap_or_else(|| self.another_collective(call))
-    }
-
     /// Runs a collective that is not like the last one.
     #[inline(never)]
-    fn another_collective(&mut self, call: &Call) -> Result<()> {
+    pub(super) fn another_collective(&mut self, call: &Call) -> Result<()> {
         let Some((checked, chosen)) = self.choose(call)? else { return Ok(()) };
         let ended = match self.timing().is_declared() {
             true => self.timed(call, &checked, chosen),
@@ -299,7 +291,7 @@ impl CommCore {
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
         if !checks_order && !self.timing().is_declared() {
             let is_direct = small && !self.divides(call.collective, checked.bytes);
-            self.repeat = Some(Repeat::of(call, &checked, recipe, is_direct));
+            self.repeat = Some(Repeat::of(&self.transport, call, &checked, recipe, is_direct));
         }
         let counters = self.transport.control().counters(self.rank());
         counters.call(self.seq, call.collective as usize, checked.bytes);

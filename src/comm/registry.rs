@@ -3,25 +3,29 @@
 //! Entering a communicator takes its lock without waiting: if it is taken, a second thread is in the same communicator,
 //! which is reported as a misuse.
 
+mod leaving;
+
 use super::communicator::CommCore;
 use super::joining;
-use super::progress::drive_once;
 pub use super::shared::CommHandle;
 use super::shared::CommShared;
 use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
 use crate::handle::{CommKind, Table};
-use crate::sync::lock::{Mutex, MutexGuard};
+use crate::sync::biased::{BiasedGuard, BiasedMutex};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sys::barrier;
 use crate::sys::interrupt::Interrupted;
 use crate::types::Rank;
+pub(super) use leaving::{enter_when_left, remove_aborted};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The place of a communicator.
 #[derive(Default)]
 pub(super) struct CommPlace {
-    body: Mutex<Option<CommCore>>,
+    body: BiasedMutex<Option<CommCore>>,
     /// The part that other threads may access while one is inside.
     shared: Mutex<Option<Arc<CommShared>>>,
     /// Its rank and their number, in 32 bits each.
@@ -31,7 +35,7 @@ pub(super) struct CommPlace {
 }
 
 /// The lock of a place whose communicator a thread is inside.
-type Inside = MutexGuard<'static, Option<CommCore>>;
+type Inside = BiasedGuard<'static, Option<CommCore>>;
 
 type Communicators = Table<CommKind, CommPlace, 1024>;
 
@@ -83,6 +87,7 @@ pub(super) fn remember_abort(handle: CommHandle) {
 
 /// Reserves a handle for a communicator that is still to be made; until [`fill`] all other functions treat it as stale.
 pub(super) fn reserve() -> Result<CommHandle> {
+    barrier::prepare();
     TABLE.reserve().ok_or_else(|| {
         Error::system(format!("this process has {} communicators already; destroy some", Communicators::MOST))
     })
@@ -127,7 +132,7 @@ pub(super) fn enter_if_free<T>(
     inside: impl FnOnce(&mut CommCore) -> Option<T>,
 ) -> Option<T> {
     let mut body = live(handle).ok()?.body.try_lock()?;
-    body.as_mut().filter(|c| c.handle() == handle && may_enter(c)).and_then(inside)
+    body.as_mut().filter(|c| c.handle() == handle && may_enter(c, Entry::Caller)).and_then(inside)
 }
 
 /// A thread that is inside a communicator.
@@ -146,29 +151,7 @@ impl Occupant {
 #[inline]
 pub(super) fn go_inside_if_free(handle: CommHandle, entry: Entry) -> Option<Occupant> {
     let body = live(handle).ok()?.body.try_lock()?;
-    let may = |c: &CommCore| !c.is_held && (entry == Entry::Turn || c.shared.turns.are_over());
-    body.as_ref().is_some_and(|c| c.handle() == handle && may(c)).then_some(Occupant(body))
-}
-
-/// The longest time in which the threads inside an aborted communicator leave it.
-const LEAVING: Duration = Duration::from_secs(5);
-
-/// Enters an aborted communicator when the calls that are under way have left it.
-pub(super) fn enter_when_left<T>(
-    handle: CommHandle,
-    inside: impl FnOnce(&mut CommCore) -> Result<T>,
-) -> Result<T> {
-    let slot = live(handle)?;
-    let until = Instant::now() + LEAVING;
-    // BOUND: `LEAVING`.
-    while Instant::now() < until {
-        if let Some(mut body) = slot.body.try_lock().filter(|body| body.as_ref().is_none_or(|c| !c.is_held)) {
-            return occupy(&mut body, handle, inside);
-        }
-        drive_once();
-        std::thread::sleep(HELD_PAUSE);
-    }
-    enter(handle, inside)
+    body.as_ref().is_some_and(|c| c.handle() == handle && may_enter(c, entry)).then_some(Occupant(body))
 }
 
 /// The pause between two looks at a communicator that polled calls hold.
@@ -182,21 +165,30 @@ pub(super) fn enter_as<T>(
     inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     let slot = live_for(handle, entry)?;
-    let free = || slot.body.try_lock().filter(|body| body.as_ref().is_none_or(may_enter));
-    let mut body = match entry {
-        Entry::Turn => when_let_go(slot),
-        Entry::Caller => match free() {
-            Some(body) => body,
-            None => after_turns(slot, handle)?,
-        },
+    let mut body = match slot.body.try_lock() {
+        Some(body) if body.as_ref().is_none_or(|c| may_enter(c, entry)) => body,
+        taken => {
+            drop(taken);
+            enter_when_free(slot, handle, entry)?
+        }
     };
     occupy(&mut body, handle, inside)
 }
 
-/// Tells whether a thread of the program may enter: no polled calls hold the communicator, and none are queued.
-#[inline]
-fn may_enter(c: &CommCore) -> bool {
-    !c.is_held && c.shared.turns.are_over()
+/// Enters once no other calls are under way, or stand in the way of a thread of the program.
+#[cold]
+fn enter_when_free(slot: &'static CommPlace, handle: CommHandle, entry: Entry) -> Result<Inside> {
+    match entry {
+        Entry::Turn => Ok(when_let_go(slot)),
+        Entry::Caller => after_turns(slot, handle),
+    }
+}
+
+/// Tells whether a caller of this kind may enter: no polled calls hold the communicator, and a thread of the program comes after all that is
+/// queued.
+#[inline(always)]
+fn may_enter(c: &CommCore, entry: Entry) -> bool {
+    !c.is_held && (entry == Entry::Turn || c.shared.turns.are_over())
 }
 
 /// Enters the communicator once no polled calls hold it any more. It is a stream's turn, and a thread that is inside, or
@@ -218,9 +210,8 @@ fn when_let_go(slot: &'static CommPlace) -> Inside {
 pub(super) fn hold(handle: CommHandle, entry: Entry) -> Result<()> {
     let slot = live_for(handle, entry)?;
     let try_hold = || {
-        // A thread of the program comes after all that is queued.
-        let may = |c: &CommCore| !c.is_held && (entry == Entry::Turn || c.shared.turns.are_over());
-        let mut body = slot.body.try_lock().filter(|body| body.as_ref().is_none_or(may))?;
+        let is_free = |body: &Inside| body.as_ref().is_none_or(|c| may_enter(c, entry));
+        let mut body = slot.body.try_lock().filter(is_free)?;
         Some(occupy(&mut body, handle, |c| {
             c.is_held = true;
             Ok(())
@@ -359,26 +350,6 @@ pub(super) fn poison(handle: CommHandle, message: &str) {
         c.break_with(&Error::internal(message));
         Ok(())
     });
-}
-
-/// Takes a communicator out that was aborted, when the thread that is inside has left it.
-pub(super) fn remove_aborted(handle: CommHandle) -> Result<CommCore> {
-    let slot = live(handle)?;
-    let until = Instant::now() + LEAVING;
-    // BOUND: `LEAVING`. A signal handler may have interrupted the very call that has to end.
-    loop {
-        if let Some(body) = slot.body.try_lock() {
-            return take_out(slot, body, handle);
-        }
-        if Instant::now() >= until {
-            return Err(Error::usage(format!(
-                "a call is inside the communicator and has not ended within {} s of its abort; is this a signal handler that \
-                 interrupted it? The communicator is aborted: call pennyCommDestroy when the call has returned",
-                LEAVING.as_secs()
-            )));
-        }
-        std::thread::sleep(HELD_PAUSE);
-    }
 }
 
 /// Takes a communicator out that no thread is inside.

@@ -42,7 +42,7 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, single_copy
 
 /// Payloads that a rank moves towards the shared cache where all ranks read them: smaller ones are in the arrival line; of larger
 /// ones the processor foresees the next lines, and where only some read, the others would wait for nothing.
-const DEMOTED: std::ops::RangeInclusive<usize> = 65..=1 << 10;
+pub(super) const DEMOTED: std::ops::RangeInclusive<usize> = 65..=1 << 10;
 
 /// The outcome of a direct call: complete, or a program divides the work among ranks that offer their buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

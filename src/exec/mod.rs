@@ -15,6 +15,7 @@ mod edges;
 mod peer_progress;
 mod progress;
 mod slots;
+pub mod small;
 mod small_vec;
 
 pub use peer_progress::PeerProgress;

@@ -25,9 +25,17 @@ const fn of(collective: Collective) -> Call<'static> {
 
 /// Runs a reduction with the operation that the program names.
 #[inline(always)]
-fn reduce(comm: CommHandle, call: Call<'static>, op: OpArgument, stream: Option<StreamHandle>) -> Result<()> {
+fn reduce(
+    comm: CommHandle,
+    mut call: Call<'static>,
+    op: OpArgument,
+    stream: Option<StreamHandle>,
+) -> Result<()> {
     match op {
-        OpArgument::Known(op) => comm::collective(comm, &Call { op, ..call }, stream),
+        OpArgument::Known(op) => {
+            call.op = op;
+            comm::collective(comm, &call, stream)
+        }
         OpArgument::Made(number) => comm::sum_scaled(comm, comm::scaled(comm, number, call)?, stream),
     }
 }

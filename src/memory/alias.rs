@@ -73,6 +73,7 @@ fn publish(all: &[Pages]) {
 }
 
 /// Tells whether there are such pages.
+#[inline]
 pub(super) fn are_some() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
@@ -80,17 +81,19 @@ pub(super) fn are_some() -> bool {
 /// May two ranges that have no address in common share memory? A quick answer, in which no stands for no.
 #[inline]
 pub(super) fn may_meet(a: &Range<usize>, b: &Range<usize>) -> bool {
-    COUNT.load(Ordering::Relaxed) != 0 && one_in_each(a, b)
+    // By value: what is passed by reference is written to memory before it is asked whether there are some.
+    COUNT.load(Ordering::Relaxed) != 0 && one_in_each([a.start, a.end], [b.start, b.end])
 }
 
 #[inline(never)]
-fn one_in_each(a: &Range<usize>, b: &Range<usize>) -> bool {
+fn one_in_each(a: [usize; 2], b: [usize; 2]) -> bool {
+    let [a, b] = [a, b].map(|[start, end]| start..end);
     let covered = |of: &[AtomicU64; 2]| {
         let [start, end] = of.each_ref().map(|word| word.load(Ordering::Relaxed) as usize);
         start..end
     };
     let (own, twins) = (covered(&OWN), covered(&TWINS));
-    meet(a, &own) && meet(b, &twins) || meet(b, &own) && meet(a, &twins)
+    meet(&a, &own) && meet(&b, &twins) || meet(&b, &own) && meet(&a, &twins)
 }
 
 /// Tells whether two ranges share memory at different addresses.

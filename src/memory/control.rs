@@ -250,14 +250,7 @@ impl Control {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
         let (reserved, generation) = (Reserved::by_its_maker(), fork::generation());
         let sharers = layout.nranks();
-        Ok(Control {
-            lines: Lines { segment, layout, rings: None },
-            file,
-            at: 0,
-            reserved,
-            generation,
-            sharers,
-        })
+        Ok(Control { lines: Lines::of(segment, layout, None), file, at: 0, reserved, generation, sharers })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -275,7 +268,7 @@ impl Control {
         shm::reserve(file.get()?, at, layout.head())?;
         let segment = Segment::part(file.get()?, at, layout.total())?;
         let (reserved, generation) = (Reserved::default(), fork::generation());
-        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation, sharers })
+        Ok(Control { lines: Lines::of(segment, layout, None), file, at, reserved, generation, sharers })
     }
     /// The process whose death a communicator of this file has noticed first; 0: none.
     #[inline]

@@ -11,6 +11,7 @@ use crate::sys::remap::Again;
 use crate::sys::shm;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What may live in shared memory: plain atomics in a fixed layout, valid for any bytes another process may write.
@@ -195,6 +196,49 @@ impl Segment {
         assert!(at.is_multiple_of(align_of::<T>()), "a structure is misaligned");
         // SAFETY: within the mapping and aligned; ShmSafe: any bytes are a valid T and all access is atomic.
         unsafe { std::slice::from_raw_parts(at as *const T, count) }
+    }
+}
+
+/// Structures in a segment, one behind the other. That they lie within it is asked once, when this is made.
+pub struct Structs<T> {
+    at: usize,
+    count: usize,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: ShmSafe> Structs<T> {
+    /// `count` structures at `offset` of a segment; none if the segment does not hold them all.
+    pub fn of(segment: &Segment, offset: usize, count: usize) -> Structs<T> {
+        let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| offset.checked_add(bytes));
+        let (at, count) = match bytes {
+            Some(end) if end <= segment.bytes() => {
+                (segment.structs::<T>(offset, count).as_ptr() as usize, count)
+            }
+            _ => (0, 0),
+        };
+        Structs { at, count, kind: PhantomData }
+    }
+
+    /// Some of them. Panics if they are not among these.
+    ///
+    /// # Safety
+    /// The segment must stay mapped during `'a`.
+    #[inline(always)]
+    pub unsafe fn part<'a>(&self, first: usize, count: usize) -> &'a [T] {
+        assert!(first <= self.count && count <= self.count - first, "a structure outside of its memory");
+        // SAFETY: within the mapping and aligned, as `structs` has found; ShmSafe: any bytes are a valid T and all access is atomic.
+        unsafe { std::slice::from_raw_parts((self.at as *const T).add(first), count) }
+    }
+
+    /// One of them. Panics if it is not among these.
+    ///
+    /// # Safety
+    /// As for [`part`](Self::part).
+    #[inline(always)]
+    pub unsafe fn one<'a>(&self, index: usize) -> &'a T {
+        assert!(index < self.count, "a structure outside of its memory");
+        // SAFETY: as above.
+        unsafe { &*(self.at as *const T).add(index) }
     }
 }
 

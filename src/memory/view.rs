@@ -5,12 +5,14 @@
 //! act ([`Address::from_raw`]); from then on every view and sub-view is range-checked.
 
 use super::alias;
+use super::segment::ShmSafe;
 use crate::sys::endpoint::LentRange;
 use crate::sys::process_memory;
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Tells whether some memory of this process is mapped at two addresses; only then do views without a common address share memory.
+#[inline]
 pub fn some_are_mapped_twice() -> bool {
     alias::are_some()
 }
@@ -114,6 +116,14 @@ impl<'a> From<&'a mut [u64]> for Payload<'a> {
     /// Makes a view of words. The borrow ensures that nothing else uses them during `'a`.
     fn from(words: &'a mut [u64]) -> Payload<'a> {
         Payload { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
+    }
+}
+
+impl<'a, T: ShmSafe> From<&'a [T]> for Payload<'a> {
+    /// Makes a view of structures in shared memory, which may change at any time, even while they are referred to.
+    #[inline(always)]
+    fn from(structs: &'a [T]) -> Payload<'a> {
+        Payload { addr: structs.as_ptr().cast_mut().cast(), bytes: size_of_val(structs), life: PhantomData }
     }
 }
 

@@ -13,6 +13,7 @@
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
 //! sees the sleeper. A waiter that was seen sleeps or still holds the lock, so no wake is lost.
 
+use super::prim::fence_behind_exchange;
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
 #[cfg(loom)]
 use crate::sys::interrupt::Interrupted;
@@ -49,7 +50,7 @@ impl EventCount {
         // ORDER: publishes what was done before; partner: `get`.
         self.value.fetch_max(to, Ordering::Release);
         // ORDER: fence (A) of the file's drawing; partner: `sleep`.
-        fence(Ordering::SeqCst);
+        fence_behind_exchange();
         if self.waiting.load(Ordering::Relaxed) != 0 {
             // A waiter that was seen and does not sleep yet holds the lock until it does.
             drop(self.lock.lock());

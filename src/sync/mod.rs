@@ -4,6 +4,7 @@ pub mod lock;
 pub mod prim;
 pub mod wait;
 
+pub mod biased;
 pub mod desk;
 pub mod doorbell;
 pub mod event_count;

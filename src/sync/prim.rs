@@ -18,6 +18,15 @@ pub mod model {
     pub use loom::sync::{Condvar, Mutex};
 }
 
+/// A full barrier directly behind an exchange (or an addition, and so on) of the same thread: on x86-64 that is one itself.
+#[inline]
+pub fn fence_behind_exchange() {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    compiler_fence(Ordering::SeqCst);
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    model::fence(Ordering::SeqCst);
+}
+
 /// Tells the core that this is a spin loop.
 #[inline]
 pub fn pause() {

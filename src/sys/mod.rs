@@ -2,6 +2,7 @@
 
 pub mod available_memory;
 pub mod background;
+pub mod barrier;
 pub mod cache;
 pub mod callback;
 pub mod clock;
@@ -31,5 +32,6 @@ pub mod remap;
 pub mod shm;
 pub mod socket;
 pub mod tcp;
+pub mod thread;
 pub mod waiting;
 pub mod watched;

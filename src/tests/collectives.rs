@@ -15,6 +15,8 @@ mod private;
 #[cfg(not(loom))]
 mod pushed;
 #[cfg(not(loom))]
+mod small;
+#[cfg(not(loom))]
 mod swapped;
 #[cfg(not(loom))]
 mod threads;

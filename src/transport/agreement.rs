@@ -16,7 +16,7 @@
 
 use super::arrival::AGREED;
 use super::link::News;
-use super::{Scope, Transport, watch};
+use super::{Transport, watch};
 use crate::error::{Code, Error, Result};
 use crate::memory::control::{DEPTH, RECORDS};
 use crate::sync::prim::Ordering;
@@ -73,26 +73,37 @@ impl Agreement {
     }
 
     /// A call has been made.
-    #[inline]
-    pub fn add(&mut self, scope: &Scope) {
-        let place = &mut self.terms[scope.seq as usize % COVERED];
-        let new = term(scope.seq, scope.mine);
+    #[inline(always)]
+    pub fn add(&mut self, seq: u64, mine: [u64; 2]) {
+        let place = &mut self.terms[seq as usize % COVERED];
+        let new = term(seq, mine);
         self.trail = self.trail.wrapping_sub(*place).wrapping_add(new);
         *place = new;
     }
 
     /// After a call: the disagreements of earlier ones that have come up. Those are told once.
-    #[inline]
-    pub fn late_mismatch(&mut self, t: &Transport, scope: &Scope, ended: &Result<()>) -> Option<Error> {
+    #[inline(always)]
+    pub fn late_mismatch(
+        &mut self,
+        t: &Transport,
+        seq: u64,
+        doubt: bool,
+        ended: &Result<()>,
+    ) -> Option<Error> {
         let found = t.control.header().disagreement.load(Ordering::Acquire);
-        if !scope.doubt && found <= self.heard && ended.is_ok() {
+        if !doubt && found <= self.heard && ended.is_ok() {
             return None;
         }
+        self.look_for_late_mismatch(t, seq, ended)
+    }
+
+    #[cold]
+    fn look_for_late_mismatch(&mut self, t: &Transport, seq: u64, ended: &Result<()>) -> Option<Error> {
         if matches!(ended, Err(e) if e.code == Code::InvalidUsage) {
             // The call's own; its error tells it.
-            self.told.push(scope.seq);
+            self.told.push(seq);
         }
-        self.look_back(t, scope.seq)
+        self.look_back(t, seq)
     }
 
     /// The disagreements in the latest calls up to `last` that can be seen now and have not been told.
@@ -228,17 +239,13 @@ impl Transport {
 mod tests {
     use super::*;
 
-    fn scope(seq: u64, args: u64) -> Scope {
-        Scope::new(seq, [args, 7], 0, None)
-    }
-
     #[test]
     fn trails_differ_while_they_cover_a_difference_and_not_after() {
         for other in (1..=1024).map(|root| root << 24) {
             let (mut a, mut b) = (Agreement::default(), Agreement::default());
             for seq in 1..100 {
-                a.add(&scope(seq, 5));
-                b.add(&scope(seq, if seq == 40 { 5 + other } else { 5 }));
+                a.add(seq, [5, 7]);
+                b.add(seq, [if seq == 40 { 5 + other } else { 5 }, 7]);
                 assert_eq!(a.trail() != b.trail(), (40..40 + COVERED as u64).contains(&seq), "{seq}");
             }
         }
@@ -256,8 +263,8 @@ mod tests {
                     _ if seq == 2 + apart => (y, x),
                     _ => (0, 0),
                 };
-                a.add(&scope(seq, root_a));
-                b.add(&scope(seq, root_b));
+                a.add(seq, [root_a, 7]);
+                b.add(seq, [root_b, 7]);
                 assert_eq!(a.trail() == b.trail(), x == y || seq < 2 || seq >= 2 + apart + COVERED as u64);
             }
         }

@@ -3,8 +3,8 @@
 use super::{Scope, Transport};
 use crate::error::Result;
 use crate::kernels::hints;
-use crate::memory::control::INLINE;
-use crate::memory::control::lines::Lines;
+use crate::memory::control::lines::{ArrivalPlace, Lines};
+use crate::memory::control::{Arrival, INLINE, Record};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -109,14 +109,18 @@ impl Offer {
 /// Stores a rank's record of a call and its arrival line. The payload is in its place already.
 #[inline(always)]
 pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
-    let record = lines.record(rank, seq);
+    store_at(lines.record(rank, seq), lines.arrival(rank, seq), seq, said, trail, offer);
+}
+
+/// The same where the places of both are known.
+#[inline(always)]
+fn store_at(record: &Record, line: &Arrival, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
     record.said[0].store(said[0] & AGREED, Ordering::Relaxed);
     record.said[1].store(said[1], Ordering::Relaxed);
     die_point!(11 "arrival_record");
     // ORDER: publishes the record; partner: `on_record`.
     record.seq.store(seq, Ordering::Release);
     die_point!(12 "arrival_recorded");
-    let line = lines.arrival(rank, seq);
     line.args.store(said[0], Ordering::Relaxed);
     line.count.store(said[1], Ordering::Relaxed);
     line.trail.store(trail, Ordering::Relaxed);
@@ -140,6 +144,65 @@ thread_local! {
 
 /// Bytes of a payload that are fetched with the arrival line; the processor itself notices longer ones.
 const FETCHED_TOGETHER: usize = 256;
+
+/// What a rank says with its arrival.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// The call's number.
+    pub seq: u64,
+    /// This rank's arguments.
+    pub mine: [u64; 2],
+    /// See [`agreement`](super::agreement).
+    pub trail: u64,
+}
+
+/// Arrivals of ranks that are all of this host, and whose payloads lie with their lines.
+impl Transport {
+    /// Enters a call whose payload is in its place.
+    #[inline(always)]
+    pub fn arrive_here(&self, place: &ArrivalPlace, said: &Said, offer: &Offer) {
+        let &Said { seq, mine, trail } = said;
+        let record = self.control.record(self.rank, seq);
+        store_at(record, &place.line, seq, [mine[0] | offer.pack(), mine[1]], trail, offer);
+        self.after_post();
+        die_point!(15 "arrival_rung");
+    }
+
+    /// Polls for an arrival as long as a hand-off takes. The beginning of its payload is fetched together with the line.
+    #[inline(always)]
+    pub fn awaits_here(&self, place: &ArrivalPlace, said: &Said, bytes: usize) -> bool {
+        let has_arrived = || place.line.seq.load(Ordering::Acquire) >= said.seq;
+        if bytes <= INLINE {
+            return eagerly(has_arrived);
+        }
+        let first = place.payload(bytes.min(FETCHED_TOGETHER));
+        eagerly(|| {
+            let has_arrived = has_arrived();
+            hints::prefetch(first);
+            has_arrived
+        })
+    }
+
+    /// Goes on with that wait. `deadline_ns`: as in [`Scope`].
+    #[cold]
+    pub fn wait_for_arrival(&self, place: &ArrivalPlace, said: &Said, deadline_ns: &mut u64) -> Result<()> {
+        let mut scope = Scope::new(said.seq, said.mine, said.trail, None);
+        (scope.arrival_is_all, scope.deadline_ns) = (true, *deadline_ns);
+        let ended = self.wait_further(&mut scope, || place.line.seq.load(Ordering::Acquire) >= said.seq);
+        *deadline_ns = scope.deadline_ns;
+        ended
+    }
+
+    /// Tells whether a rank that has arrived says something else of the calls before. `None`: it has other arguments, or its payload is
+    /// elsewhere.
+    #[inline(always)]
+    pub fn agrees_here(&self, place: &ArrivalPlace, said: &Said) -> Option<bool> {
+        let line = &place.line;
+        let (args, count) = (line.args.load(Ordering::Relaxed), line.count.load(Ordering::Relaxed));
+        let agrees = args & (AGREED | PAYLOAD) == said.mine[0] | PAYLOAD && count == said.mine[1];
+        agrees.then(|| line.trail.load(Ordering::Relaxed) != said.trail)
+    }
+}
 
 impl Transport {
     /// Enters a call: payload first, whose length is `bytes`, then the line. `reads`: whether a rank of another host reads the payload.

@@ -73,6 +73,11 @@ impl Transport {
         if self.far.is_none() && eagerly(&mut ready) {
             return Ok(());
         }
+        self.wait_further(scope, ready)
+    }
+
+    /// The same after its first polls.
+    pub(super) fn wait_further(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
         let (seen, mut waiting) = (*scope, scope.waiting());
         let ended = self.wait_or_leave(&mut waiting, ready, || self.watch(&seen), || self.expired(&seen));
         scope.go_on(waiting);

@@ -70,6 +70,11 @@ impl<'a> Exchange<'a> {
         Exchange { collective, size, checked, recipe, offer, input, output, scope, stage: Stage::Entering }
     }
 
+    /// Waits from now on wherever it has to.
+    pub fn wait_in_place(&mut self) {
+        self.scope.polls = None;
+    }
+
     /// Runs it to its end; if it is polled, as far as it comes without waiting.
     pub fn go_on(&mut self, c: &mut CommCore) -> Result<()> {
         let ended = self.advance(c);
@@ -169,7 +174,24 @@ impl CommCore {
         *seq += 1;
         let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), None);
         let job = repeat.job(collective, input, output, in_place);
-        let ended = match direct::enter(transport, &mut scope, peers, &job, true) {
+        let entered = direct::enter(transport, &mut scope, peers, &job, true);
+        self.take_or_leave(collective, [input, output], in_place, scope, entered)
+    }
+
+    /// Takes the peers' data of a collective like the last one that is not polled, unless it was not `entered`.
+    #[inline(always)]
+    pub(super) fn take_or_leave<'a>(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'a>; 2],
+        in_place: bool,
+        mut scope: Scope,
+        entered: Result<()>,
+    ) -> Option<Directly<'a>> {
+        let CommCore { repeat, transport, peers, .. } = self;
+        let repeat = repeat.as_ref()?;
+        let job = repeat.job(collective, input, output, in_place);
+        let ended = match entered {
             Ok(()) => take_directly(transport, &mut scope, peers, &job, &repeat.recipe),
             Err(error) => Err(error),
         };
@@ -223,6 +245,17 @@ impl CommCore {
         self.leave(collective, [input, output], in_place, scope, stage)
     }
 
+    /// Keeps a call like the last one whose rank has arrived.
+    pub(super) fn leave_arrived<'a>(
+        &mut self,
+        collective: Collective,
+        buffers: [Payload<'a>; 2],
+        in_place: bool,
+        scope: Scope,
+    ) -> Option<Directly<'a>> {
+        self.leave(collective, buffers, in_place, scope, Stage::Direct)
+    }
+
     /// Keeps what that has come to.
     #[cold]
     fn leave<'a>(
@@ -250,18 +283,30 @@ impl CommCore {
     /// Ends a collective of all ranks: remembers it, and breaks the communicator if no other can follow.
     #[inline(always)]
     fn end_exchange(&mut self, scope: &Scope, ended: Result<()>) -> Result<()> {
-        self.agreement.add(scope);
-        if scope.seq.is_multiple_of(CALLS_A_TELLING) {
-            self.transport.tell_core();
-        }
-        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, scope, &ended) {
-            self.keep_late_mismatch(mismatch);
-        }
-        ended.map_err(|e| {
+        self.end_call(scope.seq, scope.mine, scope.doubt, ended).map_err(|e| {
             let told = self.fail_wait(e);
             // Only now: the other ranks hear by the same link.
             self.transport.give_back_lent(scope, self.shared.broken.get().is_none());
             told
         })
+    }
+
+    /// Remembers a collective that is over.
+    #[inline(always)]
+    pub(super) fn end_call(
+        &mut self,
+        seq: u64,
+        mine: [u64; 2],
+        doubt: bool,
+        ended: Result<()>,
+    ) -> Result<()> {
+        self.agreement.add(seq, mine);
+        if seq.is_multiple_of(CALLS_A_TELLING) {
+            self.transport.tell_core();
+        }
+        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, seq, doubt, &ended) {
+            self.keep_late_mismatch(mismatch);
+        }
+        ended
     }
 }

@@ -9,5 +9,6 @@ pub(in crate::comm) mod point_to_point;
 pub(in crate::comm) mod queued;
 pub(in crate::comm) mod repeat;
 pub(in crate::comm) mod scaled;
+mod small;
 mod told;
 pub(in crate::comm) mod vector;

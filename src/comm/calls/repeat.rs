@@ -8,28 +8,45 @@ use super::collective::{Call, Checked};
 use super::exchange::{Directly, Entered, Exchange};
 use crate::comm::communicator::CommCore;
 use crate::error::Result;
+use crate::exec::small::SmallCall;
 use crate::exec::{PreparedCall, direct};
 use crate::kernels::Fold;
-use crate::memory::view::{Address, Payload};
+use crate::memory::view::{self, Address, Payload};
+use crate::transport::Transport;
 use crate::transport::arrival::Offer;
-use crate::types::{Collective, DataType, Rank, RedOp};
+use crate::types::{Collective, Rank};
+use std::cell::Cell;
 
 /// The arguments of a call besides its buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pattern {
-    collective: Collective,
-    dtype: DataType,
-    op: RedOp,
-    padded: bool,
-    root: i32,
+    /// All but the count. In one word: fields that were just written one by one, and are compared together, would have to leave the core's
+    /// store buffer first.
+    packed: u64,
     count: usize,
 }
 
 impl Pattern {
-    #[inline]
+    #[inline(always)]
     fn of(call: &Call<'_>) -> Pattern {
-        let Call { collective, dtype, op, padded, root, count, .. } = *call;
-        Pattern { collective, dtype, op, padded, root, count }
+        let &Call { collective, dtype, op, padded, root, count, .. } = call;
+        let small = collective as u64 | (dtype as u64) << 8 | (op as u64) << 16 | (padded as u64) << 24;
+        Pattern { packed: small | u64::from(root as u32) << 32, count }
+    }
+}
+
+/// Two buffers that were looked at.
+#[derive(Clone, Copy)]
+struct Seen {
+    at: [usize; 2],
+    in_place: bool,
+}
+
+impl Seen {
+    fn of(call: &Call<'_>, in_place: bool) -> Seen {
+        let at = [call.send.get(), call.recv.get()];
+        // Where memory is mapped twice, what is in place does not depend on the addresses alone.
+        Seen { at: if view::some_are_mapped_twice() { [usize::MAX; 2] } else { at }, in_place }
     }
 }
 
@@ -55,9 +72,13 @@ pub(in crate::comm) struct Recipe {
 /// The prepared form of the last call, for a repetition of it.
 pub(in crate::comm) struct Repeat {
     pattern: Pattern,
+    /// The buffers of the call before.
+    seen: Cell<Seen>,
     pub recipe: Recipe,
     /// Its data come with the arrivals, and ranks that offer their buffers instead do not divide the work.
     pub is_direct: bool,
+    /// Its payload lies with the arrival line.
+    pub small: Option<SmallCall>,
     /// Bytes of an element.
     pub size: usize,
     /// Bytes of the buffers.
@@ -73,9 +94,17 @@ pub(in crate::comm) struct Repeat {
 
 impl Repeat {
     /// Remembers a call.
-    pub fn of(call: &Call<'_>, checked: &Checked<'_>, recipe: Recipe, is_direct: bool) -> Repeat {
-        Repeat {
+    pub fn of(
+        t: &Transport,
+        call: &Call<'_>,
+        checked: &Checked<'_>,
+        recipe: Recipe,
+        is_direct: bool,
+    ) -> Repeat {
+        let mut repeat = Repeat {
+            small: None,
             pattern: Pattern::of(call),
+            seen: Cell::new(Seen::of(call, checked.in_place)),
             recipe,
             is_direct,
             size: call.dtype.size(),
@@ -86,7 +115,12 @@ impl Repeat {
             limit: checked.limit,
             root: checked.root,
             bytes: checked.bytes,
+        };
+        if is_direct && !recipe.lends {
+            let job = repeat.job(call.collective, checked.input, checked.output, checked.in_place);
+            repeat.small = SmallCall::of(t, &job);
         }
+        repeat
     }
 
     /// Returns the buffers of a call that is made in the same way, and whether it is in place; `None`: it has to go the long way.
@@ -95,11 +129,22 @@ impl Repeat {
         if self.pattern != Pattern::of(call) {
             return None;
         }
-        let (input, output) = (view(call.send, self.input)?, view(call.recv, self.output)?);
+        let Seen { at, in_place } = self.seen.get();
+        if at == [call.send.get(), call.recv.get()] && !view::some_are_mapped_twice() {
+            return Some(([call.send.view(self.input), call.recv.view(self.output)], in_place));
+        }
+        self.other_buffers(call)
+    }
+
+    /// The same where they are not those of the call before.
+    #[inline(never)]
+    fn other_buffers<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
+        let (input, output) = (payload(call.send, self.input)?, payload(call.recv, self.output)?);
         let in_place = input.overlaps(output);
         if in_place && (output.addr() as isize).wrapping_sub(input.addr() as isize) != self.in_place_at {
             return None;
         }
+        self.seen.set(Seen::of(call, in_place));
         Some(([input, output], in_place))
     }
 
@@ -142,9 +187,26 @@ pub(in crate::comm) enum Begun<'a> {
 }
 
 impl CommCore {
+    /// Runs a collective from check to return.
+    ///
+    /// What is inlined here becomes a part of each function of the interface: a call like the last one goes no further.
+    #[inline(always)]
+    pub(in crate::comm) fn collective(&mut self, call: &Call) -> Result<()> {
+        match self.small_again(call) {
+            Some(ended) => ended,
+            None => self.larger_collective(call),
+        }
+    }
+
+    /// Runs a collective that is not small, or not like the last one.
+    #[inline(never)]
+    fn larger_collective(&mut self, call: &Call) -> Result<()> {
+        self.repeated(call).unwrap_or_else(|| self.another_collective(call))
+    }
+
     /// Runs a collective like the last one; `None`: it has to go the long way.
     #[inline(always)]
-    pub(in crate::comm) fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
+    fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
         let ([input, output], in_place) = self.like_the_last(call)?;
         let known = self.repeat.as_ref()?;
         let ended = match self.offers_of(known, call.collective, [input, output], in_place) {
@@ -227,7 +289,7 @@ impl CommCore {
 
 /// Returns the buffer; `None` if there is something to be said about it.
 #[inline(always)]
-fn view(address: Address<'_>, bytes: usize) -> Option<Payload<'_>> {
+fn payload(address: Address<'_>, bytes: usize) -> Option<Payload<'_>> {
     match bytes {
         0 => Some(Payload::EMPTY),
         _ if address.is_null() || address.get().checked_add(bytes).is_none() => None,

@@ -13,10 +13,10 @@
 //! communicator: what other threads queue comes behind it.
 
 use super::helping::MOST_FOR_A_WAITER;
-use super::queue::{Driven, StreamQueue, Tasks};
+use super::queue::{Driven, HeldTasks, StreamQueue};
 use super::readiness::{
     self, POLLS, came_late, end, guarded, hold, is_alone, largest, leave, note, poll_for_peers, polls_before,
-    polls_of,
+    polls_of, tell_failure,
 };
 use super::small_parts;
 use super::table::{Placed, STREAMS, StreamHandle};
@@ -32,8 +32,7 @@ use crate::comm::group::one_pass;
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle, Entry};
-use crate::error::Error;
-use crate::sync::lock::MutexGuard;
+use crate::error::{Error, Result};
 use crate::sys::fork;
 use std::sync::Arc;
 
@@ -59,6 +58,9 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
     let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
+        if let Some(made) = guarded(c, |c| c.small_polled(call, POLLS)).transpose() {
+            return Some(end_small(c, call, made, stream));
+        }
         let is_alone = is_alone(c, stream);
         let under_way = begin(c, call, largest(is_alone), is_alone)?;
         let poll = |c: &mut _, under_way| poll(c, call, under_way, stream);
@@ -68,6 +70,47 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         go_on_later(comm, call, stream, tasks, under_way);
     }
     Some(())
+}
+
+/// Ends a small call that was made, or takes the first turn for one that is under way. So far it has none: until then no other call was
+/// queued on its communicator, and one that is over leaves nothing to be waited for.
+#[inline(always)]
+fn end_small(
+    c: &mut CommCore,
+    call: &Call<'static>,
+    made: Result<Directly<'static>>,
+    stream: &StreamQueue,
+) -> Option<UnderWay> {
+    match made {
+        Ok(Directly::Over(Ok(()))) => None,
+        other => leave_small(c, call, other, stream),
+    }
+}
+
+#[cold]
+fn leave_small(
+    c: &mut CommCore,
+    call: &Call<'static>,
+    made: Result<Directly<'static>>,
+    stream: &StreamQueue,
+) -> Option<UnderWay> {
+    let ended = match made {
+        Ok(Directly::Over(ended)) => ended,
+        Ok(Directly::Left(mut exchange)) => match c.shared.turns.take_first() {
+            Some(turn) => {
+                c.is_held = true;
+                return Some(UnderWay { begun: Begun::Program(exchange), turn });
+            }
+            // Another thread has queued a call meanwhile, which would wait for this one, and this one for its turn.
+            None => {
+                exchange.wait_in_place();
+                guarded(c, |c| c.poll_collective(&mut exchange)).unwrap_or_else(Err)
+            }
+        },
+        Err(defect) => Err(defect),
+    };
+    tell_failure(c, call.collective.name(), ended, stream);
+    None
 }
 
 /// Goes on with what is queued before a group on its streams, in turn: ranks of one thread wait for one another. `None`: not all of it is
@@ -138,9 +181,7 @@ pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
 fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
     let streams: [Option<Arc<StreamQueue>>; N] =
         std::array::from_fn(|i| STREAMS.with(calls.get(i)?.1?, Arc::clone));
-    let hold = || -> [Option<MutexGuard<'_, Tasks>>; N] {
-        std::array::from_fn(|i| streams[i].as_ref()?.hold_idle())
-    };
+    let hold = || -> [Option<HeldTasks<'_>>; N] { std::array::from_fn(|i| streams[i].as_ref()?.hold_idle()) };
     let are_held = |tasks: &[Option<_>; N]| tasks[..calls.len()].iter().all(Option::is_some);
     let mut tasks = hold();
     if !are_held(&tasks) {
@@ -261,7 +302,7 @@ fn go_on_later(
     comm: CommHandle,
     call: &Call<'static>,
     stream: &Arc<StreamQueue>,
-    tasks: MutexGuard<'_, Tasks>,
+    tasks: HeldTasks<'_>,
     under_way: UnderWay,
 ) {
     let Begun::Program(exchange) = under_way.begun else {

@@ -8,6 +8,7 @@ use crate::comm::progress::{self, Awaits, Drivable, drive_until};
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
 use crate::fabric::live::program_time::{Moment, Unfinished};
+use crate::sync::biased::{BiasedGuard, BiasedMutex};
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::{Mutex, MutexGuard};
@@ -18,7 +19,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Tasks that are queued and not under way.
-pub(super) type Tasks = VecDeque<(StreamTask, Option<Unfinished>)>;
+type Tasks = VecDeque<(StreamTask, Option<Unfinished>)>;
+
+/// The tasks of a stream on which no other thread can queue.
+pub(super) type HeldTasks<'a> = BiasedGuard<'a, Tasks>;
 
 /// The task that is under way.
 type Present = Option<(StreamTask, Option<Unfinished>)>;
@@ -26,7 +30,7 @@ type Present = Option<(StreamTask, Option<Unfinished>)>;
 /// A stream: tasks in their order, of which one is under way.
 #[repr(align(128))]
 pub(super) struct StreamQueue {
-    tasks: Mutex<Tasks>,
+    tasks: BiasedMutex<Tasks>,
     /// The task that is under way. Who holds the lock goes on with it.
     present: Mutex<Present>,
     /// It is among the work that threads which wait go on with ([`progress`]).
@@ -86,7 +90,7 @@ impl StreamQueue {
     /// Makes an empty queue.
     pub fn new(generation: u32) -> StreamQueue {
         StreamQueue {
-            tasks: Mutex::default(),
+            tasks: BiasedMutex::default(),
             present: Mutex::default(),
             listed: Listed::default(),
             is_worker_only: AtomicBool::new(false),
@@ -116,7 +120,7 @@ impl StreamQueue {
     }
 
     /// Queues a task behind these, which are the stream's own.
-    pub fn push_behind(self: &Arc<Self>, mut tasks: MutexGuard<'_, Tasks>, task: StreamTask) {
+    pub fn push_behind(self: &Arc<Self>, mut tasks: HeldTasks<'_>, task: StreamTask) {
         // The end is for the worker alone.
         let is_end = matches!(task, StreamTask::End);
         self.help.queued(&task);
@@ -129,7 +133,7 @@ impl StreamQueue {
     }
 
     /// Keeps other threads from queuing, if nothing is queued or under way.
-    pub fn hold_idle(&self) -> Option<MutexGuard<'_, Tasks>> {
+    pub fn hold_idle(&self) -> Option<HeldTasks<'_>> {
         let tasks = self.tasks.try_lock()?;
         let is_free =
             self.is_idle() && !self.ended.load(Ordering::Relaxed) && self.generation == fork::generation();

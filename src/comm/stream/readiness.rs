@@ -6,14 +6,13 @@
 //! with them meanwhile (docs/decisions/0036, 0083, 0089).
 
 use super::helping::MOST_FOR_A_WAITER;
-use super::queue::{Driven, StreamQueue, Tasks};
+use super::queue::{Driven, HeldTasks, StreamQueue};
 use super::task::{self, Calls, StreamTask};
 use super::turn::aborted;
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
-use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
 use crate::sys::fork;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +37,7 @@ pub(super) fn largest(is_alone: bool) -> u64 {
 }
 
 /// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.
-pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<MutexGuard<'_, Tasks>> {
+pub(super) fn hold(comm: CommHandle, stream: &StreamQueue) -> Option<HeldTasks<'_>> {
     stream.hold_idle().or_else(|| {
         catch_up(comm, stream)?;
         stream.hold_idle()
@@ -151,16 +150,22 @@ pub(super) fn poll_for_peers<T>(
 #[inline]
 pub(super) fn end(c: &mut CommCore, name: &str, ended: Result<()>, turn: u64, stream: &StreamQueue) {
     c.is_held = false;
+    tell_failure(c, name, ended, stream);
+    c.shared.turns.end(turn);
+}
+
+/// Tells the failure of a call, if it has failed, to its stream and communicator.
+#[inline]
+pub(super) fn tell_failure(c: &CommCore, name: &str, ended: Result<()>, stream: &StreamQueue) {
     if let Err(error) = ended {
         stream.failures.add(&task::tell(name, error, std::iter::once(&c.shared)));
     }
-    c.shared.turns.end(turn);
 }
 
 /// Leaves a call that has begun to the stream. `calls`: makes the stream's task of it, which has this turn.
 pub(super) fn leave(
     stream: &Arc<StreamQueue>,
-    tasks: MutexGuard<'_, Tasks>,
+    tasks: HeldTasks<'_>,
     comm: CommHandle,
     turn: u64,
     calls: impl FnOnce(Vec<(u64, Arc<CommShared>)>) -> Calls,

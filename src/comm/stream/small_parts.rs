@@ -8,7 +8,7 @@
 
 use super::parts::StreamPart;
 use super::parts::distinct;
-use super::queue::{StreamQueue, Tasks};
+use super::queue::{HeldTasks, StreamQueue};
 use super::readiness::hold;
 use super::table::{Placed, STREAMS, StreamHandle};
 use super::task::{Advance, Calls, StreamTask};
@@ -19,7 +19,6 @@ use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::shared::CommShared;
 use crate::fabric::live::program_time::Moment;
-use crate::sync::lock::MutexGuard;
 use crate::sync::wait::Neighbours;
 use std::sync::Arc;
 
@@ -109,7 +108,7 @@ pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
 fn run<'a>(
     parts: Vec<StreamPart>,
     taken: Vec<Turns>,
-    held: impl Iterator<Item = (&'a Arc<StreamQueue>, MutexGuard<'a, Tasks>)>,
+    held: impl Iterator<Item = (&'a Arc<StreamQueue>, HeldTasks<'a>)>,
     grouped: bool,
 ) {
     // Peers that need this core come no sooner.
@@ -121,7 +120,7 @@ fn run<'a>(
         let calls = Calls::begun(batch.name(), batch.polled(Entry::Turn), turns, 0);
         (stream, tasks, Some(calls))
     };
-    let mut under_way: Vec<(&Arc<StreamQueue>, MutexGuard<'_, Tasks>, _)> =
+    let mut under_way: Vec<(&Arc<StreamQueue>, HeldTasks<'_>, _)> =
         parts.into_iter().zip(taken).zip(held).map(begin).collect();
     // BOUND: `POLLS` and the parts.
     for _ in 0..polls {

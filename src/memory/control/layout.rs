@@ -1,8 +1,9 @@
 //! Where everything lies in a control segment.
 
-use super::arrivals::{BEHIND, BLOCK, PayloadHalf, depth, half};
+use super::arrivals::{BLOCK, PayloadHalf, depth, half};
 use super::call_counters::CallCounters;
-use super::{Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
+use super::lines::ArrivalPlace;
+use super::{Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
 use crate::sync::doorbell::Doorbell;
 
 /// Where everything lies, a function of the number of ranks and the staging size alone.
@@ -53,7 +54,7 @@ impl StagingKind {
 }
 
 /// Bytes of an arrival line and of the payload behind it.
-pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
+const ARRIVAL: usize = size_of::<ArrivalPlace>();
 
 /// Returns the bytes of a place in turn for `bytes` bytes: so much more that not all places begin at the same place of a page.
 #[inline]
@@ -166,7 +167,12 @@ impl Layout {
     }
     /// Where the arrivals of all ranks in call `seq` begin.
     pub(super) fn arrivals(&self, seq: u64) -> usize {
-        self.arrival + (seq.wrapping_sub(1) as usize & (self.depth - 1)) * self.arrivals_of_a_call()
+        self.arrival + self.call(seq) * self.arrivals_of_a_call()
+    }
+    /// Which lines, of those that are used in turn, call `seq` uses.
+    #[inline(always)]
+    pub(super) fn call(&self, seq: u64) -> usize {
+        seq.wrapping_sub(1) as usize & (self.depth - 1)
     }
     /// Bytes of the arrivals of all ranks in a call.
     pub(super) fn arrivals_of_a_call(&self) -> usize {

@@ -1,31 +1,67 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
 use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload};
-use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
     RECORDS, Record,
 };
 use crate::error::Result;
-use crate::memory::segment::{Segment, ShmSafe};
+use crate::memory::segment::{Segment, ShmSafe, Structs};
 use crate::memory::view::Payload;
 use crate::sync::doorbell::Doorbell;
+use crate::sync::prim::AtomicU64;
+
+/// A rank's arrival line and the memory behind it.
+#[repr(C, align(64))]
+pub struct ArrivalPlace {
+    /// The line.
+    pub line: Arrival,
+    behind: [AtomicU64; BEHIND / 8],
+}
+
+// SAFETY: repr(C), atomics only, any bits valid.
+unsafe impl ShmSafe for ArrivalPlace {}
+
+impl ArrivalPlace {
+    /// Returns the memory of the line, for hints: its words are written one by one.
+    #[inline(always)]
+    pub fn line_bytes(&self) -> Payload<'_> {
+        Payload::from(std::slice::from_ref(self)).part(0, size_of::<Arrival>())
+    }
+    /// Returns a payload of up to [`BEHIND`] bytes (see `arrivals.rs`).
+    #[inline(always)]
+    pub fn payload(&self, bytes: usize) -> Payload<'_> {
+        if bytes <= INLINE { Payload::from(&self.line.words[..]) } else { Payload::from(&self.behind[..]) }
+            .part(0, bytes)
+    }
+}
 
 /// The lines of all ranks, in the control segment's layout.
 pub struct Lines {
     pub(super) segment: Segment,
     pub(super) layout: Layout,
     /// Of private lines: where the rings from each rank to this one begin, one after another.
-    pub(super) rings: Option<usize>,
+    rings: Option<usize>,
+    /// What each call looks at.
+    header: Structs<Header>,
+    records: Structs<Record>,
+    arrivals: Structs<ArrivalPlace>,
 }
 
 impl Lines {
+    /// The lines in a segment, or in the beginning of one.
+    pub(super) fn of(segment: Segment, layout: Layout, rings: Option<usize>) -> Lines {
+        let header = Structs::of(&segment, 0, 1);
+        let records = Structs::of(&segment, layout.record, layout.nranks * RECORDS);
+        let arrivals = Structs::of(&segment, layout.arrivals(1), layout.depth * layout.nranks);
+        Lines { segment, layout, rings, header, records, arrivals }
+    }
     /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
     /// Of the rings they have those to one rank; signals have no place in them. Behind them are `behind` bytes for the link's own use.
     pub fn private(layout: Layout, behind: usize) -> Result<Lines> {
         let rings = (layout.reserved() + behind).next_multiple_of(64);
         let segment = Segment::private(rings + layout.nranks * Layout::RING)?;
-        Ok(Lines { segment, layout, rings: Some(rings) })
+        Ok(Lines::of(segment, layout, Some(rings)))
     }
     /// A range of the bytes behind private lines.
     pub fn behind(&self, at: usize, bytes: usize) -> Payload<'_> {
@@ -51,9 +87,10 @@ impl Lines {
         &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
     }
     /// Returns the words that all ranks look at.
-    #[inline]
+    #[inline(always)]
     pub fn header(&self) -> &Header {
-        self.nth(0, 0, 1)
+        // SAFETY: of this segment.
+        unsafe { self.header.one(0) }
     }
     /// A rank's life.
     #[inline]
@@ -64,8 +101,8 @@ impl Lines {
     #[inline(always)]
     pub fn record(&self, rank: u32, seq: u64) -> &Record {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        let index = rank as usize * RECORDS + seq as usize % RECORDS;
-        self.nth(self.layout.record, index, self.layout.nranks * RECORDS)
+        // SAFETY: of this segment.
+        unsafe { self.records.one(rank as usize * RECORDS + seq as usize % RECORDS) }
     }
     /// A rank's program counter.
     #[inline]
@@ -77,15 +114,16 @@ impl Lines {
     pub fn doorbell(&self, rank: u32) -> &Doorbell {
         self.nth(self.layout.doorbell, rank as usize, self.layout.nranks)
     }
+    /// Returns the arrivals of all ranks in call `seq`.
     #[inline(always)]
-    fn arrival_at(&self, rank: u32, seq: u64) -> usize {
-        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        self.layout.arrivals(seq) + rank as usize * ARRIVAL
+    pub fn arrivals(&self, seq: u64) -> &[ArrivalPlace] {
+        // SAFETY: of this segment.
+        unsafe { self.arrivals.part(self.layout.call(seq) * self.layout.nranks, self.layout.nranks) }
     }
     /// A rank's arrival line for call `seq`.
     #[inline(always)]
     pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
-        &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
+        &self.arrivals(seq)[rank as usize].line
     }
     /// That arrival's payload of `bytes` bytes (see `arrivals.rs`).
     #[inline(always)]
@@ -94,9 +132,7 @@ impl Lines {
         if bytes > BEHIND {
             return self.payload_in_blocks(rank, seq, bytes);
         }
-        let line = self.arrival_at(rank, seq);
-        let within = if bytes <= INLINE { INLINE } else { 0 };
-        self.segment.view(line + size_of::<Arrival>() - within, bytes).expect("within the layout")
+        self.arrivals(seq)[rank as usize].payload(bytes)
     }
     /// Returns the first place of a half for a payload of `bytes` bytes, however small: the half of call `seq`.
     #[inline]
@@ -113,7 +149,7 @@ impl Lines {
     /// The memory of a rank's arrival line for call `seq`.
     #[inline(always)]
     pub fn arrival_bytes(&self, rank: u32, seq: u64) -> Payload<'_> {
-        self.segment.view(self.arrival_at(rank, seq), size_of::<Arrival>()).expect("within the layout")
+        self.arrivals(seq)[rank as usize].line_bytes()
     }
     /// A range of a rank's staging memory.
     #[inline]

@@ -61,7 +61,7 @@ fn communicator(file: &File, at: u64, room: u64) -> Option<Lines> {
     // Nothing behind the counters is read.
     let segment =
         (layout.total() as u64 <= room).then(|| Segment::looked_at(file, at, layout.head()))?.ok()?;
-    let lines = Lines { segment, layout, rings: None };
+    let lines = Lines::of(segment, layout, None);
     // ORDER: partner: `announce`.
     (lines.header().magic.load(Ordering::Acquire) == MAGIC).then_some(lines)
 }

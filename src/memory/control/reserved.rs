@@ -48,6 +48,11 @@ impl Control {
             .store(if last < self.layout.depth as u64 { last } else { u64::MAX }, Ordering::Relaxed);
         Ok(())
     }
+    /// Tells whether the arrivals of all calls can be touched.
+    #[inline(always)]
+    pub fn has_all_arrivals(&self) -> bool {
+        self.reserved.arrivals.load(Ordering::Relaxed) == u64::MAX
+    }
     /// Tells whether the arrivals of call `seq` can be touched.
     pub fn has_arrivals(&self, seq: u64) -> bool {
         let reserved = self.reserved.arrivals.load(Ordering::Relaxed);

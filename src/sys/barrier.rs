@@ -1,0 +1,54 @@
+//! A memory barrier that one thread makes all others of its process pass, so that these need none where they are quick.
+//!
+//! The kernel interrupts the processors on which other threads of the process run, and each passes a full barrier there; a thread that does
+//! not run has passed one when it was taken off its processor. That takes microseconds, and more where processors are virtual.
+
+use crate::sync::prim::{AtomicBool, Ordering};
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and `MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED` of `linux/membarrier.h`.
+const PASS: libc::c_int = 1 << 3;
+const REGISTER: libc::c_int = 1 << 4;
+
+/// The kernel makes such barriers for this process.
+static IS_READY: AtomicBool = AtomicBool::new(false);
+
+/// Asks the kernel for such barriers. In a process with several threads this takes milliseconds the first time.
+pub fn prepare() {
+    if !IS_READY.load(Ordering::Relaxed) && membarrier(REGISTER) {
+        IS_READY.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells whether there are such barriers.
+#[inline]
+pub fn is_ready() -> bool {
+    IS_READY.load(Ordering::Relaxed)
+}
+
+/// Makes all threads of this process pass a barrier, the calling one included. Call it where [`is_ready`] has said yes.
+#[cold]
+pub fn pass_everywhere() {
+    // A forked child may have to ask anew.
+    while !membarrier(PASS) {
+        let asked = membarrier(REGISTER);
+        assert!(asked, "the kernel takes its memory barriers back");
+    }
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call touches no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barrier_can_be_passed_once_it_was_asked_for() {
+        prepare();
+        if is_ready() {
+            pass_everywhere();
+        }
+    }
+}
