@@ -33,10 +33,11 @@ fn a_rank_whose_arguments_differ_from_those_of_the_call_before_is_named_to_all()
     on_ranks(3, |me, comm| {
         let mut data = Buffer::new(false, 2);
         data.slice().fill(me);
+        let at = data.at(0);
         let call = |op| Call {
             collective: Collective::AllReduce,
-            send: data.at(0),
-            recv: data.at(0),
+            send: at,
+            recv: at,
             count: 2,
             dtype: DataType::Uint32,
             op,
@@ -44,9 +45,11 @@ fn a_rank_whose_arguments_differ_from_those_of_the_call_before_is_named_to_all()
             padded: false,
         };
         (0..80).for_each(|_| comm::collective(comm, &call(RedOp::Max), None).unwrap());
+        data.slice().fill(10 + me);
         let op = if me == 1 { RedOp::Min } else { RedOp::Max };
         let told = comm::collective(comm, &call(op), None).unwrap_err();
         assert_eq!(told.code, Code::InvalidUsage);
         assert!(told.message.contains("min") && told.message.contains("max"), "{told}");
+        assert_eq!(data.slice(), [10 + me; 2], "a call that is refused writes nothing");
     });
 }
