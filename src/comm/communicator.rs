@@ -199,7 +199,7 @@ impl CommCore {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
-        if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
+        self.tell_late_mismatch(ended)
     }
 
     /// Checks a collective and chooses its algorithm. `None`: there is nothing to do.

@@ -13,6 +13,12 @@ impl CommCore {
         });
     }
 
+    /// Adds the kept disagreements, of which there are seldom any, to the outcome of a call of the program.
+    #[inline(always)]
+    pub(super) fn tell_late_mismatch(&mut self, ended: Result<()>) -> Result<()> {
+        if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
+    }
+
     /// Adds the kept disagreements to the outcome of a call of the program.
     #[cold]
     pub(super) fn report_late_mismatch(&mut self, ended: Result<()>) -> Result<()> {

@@ -343,8 +343,14 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
 /// Breaks the communicator after a panic in one of its calls.
 pub(super) fn poison(handle: CommHandle, message: &str) {
     let Ok(place) = live(handle) else { return };
-    // Where another thread is inside, the panic was not in a call on this communicator.
-    let Some(mut body) = place.body.try_lock() else { return };
+    // Where another thread is inside for longer than a look, the panic was not in a call on this communicator.
+    let look = |at| {
+        if at > 0 {
+            std::thread::sleep(HELD_PAUSE);
+        }
+        place.body.try_lock()
+    };
+    let Some(mut body) = (0..4).find_map(look) else { return };
     let _ = occupy(&mut body, handle, |c| {
         c.is_held = false;
         c.break_with(&Error::internal(message));

@@ -17,7 +17,6 @@ use crate::transport::waiting::Polls;
 use crate::types::Collective;
 
 /// What calls like the last one have in common.
-#[derive(Clone, Copy)]
 pub struct SmallCall {
     collective: Collective,
     /// Bytes of each rank's payload.
@@ -36,7 +35,10 @@ pub struct SmallCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// This rank has arrived, and [`direct`] goes on from there.
-    Arrival,
+    Arrival {
+        /// As in [`Scope`](crate::transport::Scope).
+        deadline_ns: u64,
+    },
     /// The output is complete. `doubt`: as in [`Scope`](crate::transport::Scope).
     End {
         /// Another rank says something else of the calls before.
@@ -45,10 +47,9 @@ pub enum Reached {
 }
 
 /// A call that this rank has entered.
-#[derive(Clone, Copy)]
 pub struct SmallArrival<'t> {
     /// What this rank has said.
-    pub said: Said,
+    said: Said,
     /// The arrivals of all ranks.
     places: &'t [ArrivalPlace],
 }
@@ -126,13 +127,13 @@ impl SmallCall {
             }
             if !t.awaits_here(place, said, self.payload) {
                 if polls.is_some() {
-                    return Ok(Reached::Arrival);
+                    return Ok(Reached::Arrival { deadline_ns });
                 }
                 t.wait_for_arrival(place, said, &mut deadline_ns)?;
             }
             match t.agrees_here(place, said) {
                 Some(doubts) => doubt |= doubts,
-                None => return Ok(Reached::Arrival),
+                None => return Ok(Reached::Arrival { deadline_ns }),
             }
         }
         die_point!(16 "arrival_all");

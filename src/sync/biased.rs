@@ -10,41 +10,48 @@
 //!     favourite == me ? go in              favourite = 0; all threads pass a barrier
 //!     ...                                  inside == 0 ? go in
 //!     inside = 0
+//!     favourite == me ? done, else wake    else wait, or give up
 //! ```
 //!
-//! Either the favourite sees that it is none any more, or the other thread sees that it is inside: the favourite has no barrier of its own, but the
-//! other thread's is passed by all ([`crate::sys::barrier`]). Such a barrier takes microseconds, so each time a favour ends the next one takes longer
-//! to win.
+//! Either the favourite sees that the favour has ended, or the other thread sees that the favourite is inside: the favourite has no barrier of its own,
+//! but the other thread's is passed by all ([`crate::sys::barrier`]). Each favour has an `inside` of its own, so a thread that finds out late that it
+//! is the favourite no more writes to no other's. A barrier takes microseconds, so each time that a favour ends the next one takes longer to
+//! win, and after [`FAVOURS`] there is none.
 
-use super::prim::model::{AtomicU64, Ordering};
-use super::prim::pause;
-use crate::sys::{barrier, cpu, thread};
+use super::prim::model::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::{barrier, thread};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 
 /// How often in a row a thread takes the lock before it is the favourite, at first; each time that a favour ends it is [`STRICTER`] times as
 /// often.
-const FIRST: u64 = 64;
-const STRICTER: u64 = 4;
-/// Looks at a lock that is held before the core is given away, looks before the thread sleeps, and the length of each sleep.
-const LOOKS: u32 = 200;
-const YIELDED: u32 = 250;
-const NAP: Duration = Duration::from_micros(50);
+const FIRST: u64 = if cfg!(loom) { 1 } else { 64 };
+const STRICTER: u64 = if cfg!(loom) { 1 } else { 4 };
+/// The most favours of a lock.
+const FAVOURS: u32 = 7;
+/// The bits of a favourite that are the favour's number, from 1 on. Those of a thread's number are 0.
+const FAVOUR: u64 = 7;
+/// Looks at a lock before a thread sleeps, or gives up waiting for a former favourite to find out.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 200 };
 
-/// No thread.
+/// No thread, and no favour.
 const NOBODY: u64 = 0;
+
+/// States of `taken`.
+const OPEN: u32 = 0;
+const TAKEN: u32 = 1;
+const WAITED_FOR: u32 = 2;
 
 /// A lock that one thread holds at a time (see the head of this file).
 #[derive(Default)]
 pub struct BiasedMutex<T> {
-    /// The thread that goes in by the short way.
+    /// The thread that goes in by the short way, and the number of its favour.
     favourite: AtomicU64,
-    /// 1: it is inside.
-    inside: AtomicU64,
-    /// 1: a thread has taken the long way.
-    taken: AtomicU64,
+    /// By favour. 1: the favourite is inside.
+    inside: [AtomicU32; FAVOURS as usize + 1],
+    /// Whether a thread has taken the long way.
+    taken: AtomicU32,
     habit: UnsafeCell<Habit>,
     value: UnsafeCell<T>,
 }
@@ -56,11 +63,13 @@ struct Habit {
     times: u64,
     /// How often that has to be.
     needed: u64,
+    /// Favours so far.
+    favours: u32,
 }
 
 impl Default for Habit {
     fn default() -> Habit {
-        Habit { last: NOBODY, times: 0, needed: FIRST }
+        Habit { last: NOBODY, times: 0, needed: FIRST, favours: 0 }
     }
 }
 
@@ -76,47 +85,84 @@ impl<T> BiasedMutex<T> {
 
     /// Waits for the lock and takes it.
     pub fn lock(&self) -> BiasedGuard<'_, T> {
-        let mut looks = 0;
-        // BOUND: the thread that is inside goes.
-        loop {
-            if let Some(guard) = self.try_lock() {
-                return guard;
-            }
-            looks += 1;
-            match looks {
-                0..LOOKS => pause(),
-                LOOKS..YIELDED => cpu::yield_now(),
-                _ => {
-                    looks = YIELDED;
-                    std::thread::sleep(NAP);
-                }
+        self.lock_as(thread::number())
+    }
+
+    fn lock_as(&self, me: u64) -> BiasedGuard<'_, T> {
+        if let Some(guard) = self.take_as(me) {
+            return guard;
+        }
+        if !(0..LOOKS).any(|_| self.take() || self.pause()) {
+            // ORDER: as in `take`.
+            while self.taken.swap(WAITED_FOR, Ordering::Acquire) != OPEN {
+                sleep(&self.taken, WAITED_FOR);
             }
         }
+        let inside = self.end_favour();
+        // ORDER: what the favourite did inside is seen; partner: the stores in `leave`.
+        while inside.load(Ordering::Acquire) != 0 {
+            sleep(inside, 1);
+        }
+        self.go_in(me)
     }
 
     #[inline(always)]
     fn take_as(&self, me: u64) -> Option<BiasedGuard<'_, T>> {
-        if self.favourite.load(Ordering::Relaxed) != me {
+        let favourite = self.favourite.load(Ordering::Relaxed);
+        if favourite & !FAVOUR != me {
             return self.take_long(me);
         }
-        if self.inside.load(Ordering::Relaxed) != 0 {
+        let favour = favourite & FAVOUR;
+        let inside = &self.inside[favour as usize];
+        if inside.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        self.inside.store(1, Ordering::Relaxed);
+        inside.store(1, Ordering::Relaxed);
         light();
-        if self.favourite.load(Ordering::Relaxed) == me {
-            return Some(self.guard(true));
+        if self.favourite.load(Ordering::Relaxed) == favourite {
+            return Some(self.guard(favour));
         }
-        // ORDER: nothing was done inside; partner: the load in `take_long`.
-        self.inside.store(0, Ordering::Release);
+        self.leave(favour);
         self.take_long(me)
     }
 
     /// Takes the lock as a thread that is not its favourite.
     #[inline(never)]
     fn take_long(&self, me: u64) -> Option<BiasedGuard<'_, T>> {
-        // ORDER: what was done inside is seen; partner: the store in `open`.
-        self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if !self.take() {
+            return None;
+        }
+        let favourite = self.favourite.load(Ordering::Relaxed);
+        // A favourite that is inside keeps its favour.
+        let is_inside =
+            favourite != NOBODY && self.inside[(favourite & FAVOUR) as usize].load(Ordering::Relaxed) != 0;
+        if is_inside {
+            self.open();
+            return None;
+        }
+        let inside = self.end_favour();
+        // It may just be finding out that it is the favourite no more. ORDER: as in `lock_as`.
+        if !(0..LOOKS).any(|_| inside.load(Ordering::Acquire) == 0 || self.pause()) {
+            self.open();
+            return None;
+        }
+        Some(self.go_in(me))
+    }
+
+    /// Takes the long way, if no thread has.
+    fn take(&self) -> bool {
+        // ORDER: what was done inside is seen; partner: the exchange in `open`.
+        self.taken.compare_exchange(OPEN, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lets some time pass. Always false.
+    fn pause(&self) -> bool {
+        super::prim::pause();
+        false
+    }
+
+    /// Ends the favour, if there is one, as the thread that has taken the long way. Returns the word of the latest favour.
+    fn end_favour(&self) -> &AtomicU32 {
         // SAFETY: `taken` is this thread's.
         let habit = unsafe { &mut *self.habit.get() };
         if self.favourite.load(Ordering::Relaxed) != NOBODY {
@@ -124,39 +170,61 @@ impl<T> BiasedMutex<T> {
             heavy();
             (habit.times, habit.needed) = (0, habit.needed.saturating_mul(STRICTER));
         }
-        // ORDER: what the favourite did inside is seen; partner: the store in `drop`.
-        if self.inside.load(Ordering::Acquire) != 0 {
-            self.taken.store(0, Ordering::Release);
-            return None;
-        }
+        &self.inside[habit.favours as usize]
+    }
+
+    /// Goes in, as the thread that has taken the long way and found nobody inside.
+    fn go_in(&self, me: u64) -> BiasedGuard<'_, T> {
+        // SAFETY: `taken` is this thread's.
+        let habit = unsafe { &mut *self.habit.get() };
         habit.times = if habit.last == me { habit.times + 1 } else { 1 };
         habit.last = me;
-        Some(self.guard(false))
+        self.guard(NOBODY)
     }
 
     #[inline(always)]
-    fn guard(&self, is_favourite: bool) -> BiasedGuard<'_, T> {
-        BiasedGuard { lock: self, is_favourite, stays: PhantomData }
+    fn guard(&self, favour: u64) -> BiasedGuard<'_, T> {
+        BiasedGuard { lock: self, favour, stays: PhantomData }
     }
 
-    /// Opens the lock after the long way.
-    #[inline(never)]
-    fn open(&self) {
-        // SAFETY: `taken` is this thread's.
-        let habit = unsafe { &*self.habit.get() };
-        // Only now: as the favourite it would come in once more.
-        if habit.times >= habit.needed && barrier::is_ready() {
-            self.favourite.store(habit.last, Ordering::Relaxed);
+    /// Leaves as the favourite of this favour.
+    #[inline(always)]
+    fn leave(&self, favour: u64) {
+        let inside = &self.inside[(favour & FAVOUR) as usize];
+        // ORDER: publishes what was done inside; partner: the loads in `lock_as` and `take_long`.
+        inside.store(0, Ordering::Release);
+        light();
+        if self.favourite.load(Ordering::Relaxed) & FAVOUR != favour {
+            wake(inside);
         }
-        // ORDER: publishes what was done inside; partner: the exchange in `take_long`.
-        self.taken.store(0, Ordering::Release);
+    }
+
+    /// Leaves after the long way. The calling thread, which is the last that has taken it, becomes the favourite if it has won that.
+    #[inline(never)]
+    fn leave_long(&self) {
+        // SAFETY: `taken` is this thread's.
+        let habit = unsafe { &mut *self.habit.get() };
+        // Only now: as the favourite it would come in once more.
+        if habit.times >= habit.needed && habit.favours < FAVOURS && may_favour() {
+            habit.favours += 1;
+            self.favourite.store(habit.last | u64::from(habit.favours), Ordering::Relaxed);
+        }
+        self.open();
+    }
+
+    fn open(&self) {
+        // ORDER: publishes what was done inside; partner: the exchange in `take`.
+        if self.taken.swap(OPEN, Ordering::Release) == WAITED_FOR {
+            wake(&self.taken);
+        }
     }
 }
 
 /// A thread inside the lock, until this is dropped, by that thread.
 pub struct BiasedGuard<'a, T> {
     lock: &'a BiasedMutex<T>,
-    is_favourite: bool,
+    /// The favour by which it went in; [`NOBODY`]: it took the long way.
+    favour: u64,
     stays: PhantomData<*const ()>,
 }
 
@@ -180,12 +248,13 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
 impl<T> Drop for BiasedGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.is_favourite {
-            // ORDER: publishes what was done inside; partner: the load in `take_long`.
-            true => self.lock.inside.store(0, Ordering::Release),
-            false => self.lock.open(),
-        }
+        if self.favour == NOBODY { self.lock.leave_long() } else { self.lock.leave(self.favour) }
     }
+}
+
+/// Tells whether a favour can be ended again.
+fn may_favour() -> bool {
+    cfg!(loom) || barrier::is_ready()
 }
 
 /// The favourite's barrier: the compiler's alone, since the other side's is passed by all threads.
@@ -197,13 +266,34 @@ fn light() {
     super::prim::model::fence(Ordering::SeqCst);
 }
 
-/// The barrier of who ends a favour.
+/// The barrier of the thread that ends a favour.
 #[cold]
 fn heavy() {
     #[cfg(not(loom))]
     barrier::pass_everywhere();
     #[cfg(loom)]
     super::prim::model::fence(Ordering::SeqCst);
+}
+
+/// Sleeps while a word has a value, without end: a thread that waits for a lock may do nothing else meanwhile.
+#[cold]
+fn sleep(word: &AtomicU32, value: u32) {
+    #[cfg(not(loom))]
+    crate::sys::futex::wait_without_end(word, value);
+    #[cfg(loom)]
+    {
+        let _ = (word, value);
+        loom::thread::yield_now();
+    }
+}
+
+/// Wakes the threads that sleep on a word.
+#[cold]
+fn wake(word: &AtomicU32) {
+    #[cfg(not(loom))]
+    crate::sys::futex::wake_all(word);
+    #[cfg(loom)]
+    let _ = word;
 }
 
 #[cfg(all(test, not(loom)))]
@@ -222,7 +312,7 @@ mod tests {
     fn who_takes_it_many_times_in_a_row_is_its_favourite_until_another_comes() {
         let lock = BiasedMutex::<u32>::default();
         favour(&lock);
-        assert_eq!(lock.favourite.load(Ordering::Relaxed) == thread::number(), barrier::is_ready());
+        assert_eq!(lock.favourite.load(Ordering::Relaxed) & !FAVOUR == thread::number(), barrier::is_ready());
         std::thread::scope(|scope| {
             scope.spawn(|| *lock.lock() += 1);
         });
@@ -264,11 +354,12 @@ mod tests {
         };
         favour(&lock);
         std::thread::scope(|scope| {
-            scope.spawn(|| add(200));
-            scope.spawn(|| add(100));
+            scope.spawn(|| add(20));
+            scope.spawn(|| add(2));
+            scope.spawn(|| add(1));
             add(1);
         });
-        assert_eq!(lock.lock()[0], TIMES + TIMES / 100 + TIMES / 200);
+        assert_eq!(lock.lock()[0], 2 * TIMES + TIMES / 2 + TIMES / 20);
     }
 
     #[test]
@@ -294,24 +385,47 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A favourite and another thread, each of which goes in if it may.
-    #[test]
-    fn model_of_a_favourite_and_another_thread() {
-        loom::model(|| {
-            let lock = Arc::new(BiasedMutex::<cell::UnsafeCell<u64>>::default());
-            lock.favourite.store(1, Ordering::Relaxed);
-            let add = |guard: Option<BiasedGuard<'_, cell::UnsafeCell<u64>>>| match guard {
-                // SAFETY: loom checks that no other thread is inside.
-                Some(inside) => inside.with_mut(|value| unsafe { *value += 1 }),
-                None => {}
-            };
+    type Counted = BiasedMutex<cell::UnsafeCell<u64>>;
+    const ONE: u64 = 8;
+    const OTHER: u64 = 16;
+
+    fn add(guard: Option<BiasedGuard<'_, cell::UnsafeCell<u64>>>) -> bool {
+        // SAFETY: loom checks that no other thread is inside.
+        guard.map(|inside| inside.with_mut(|value| unsafe { *value += 1 })).is_some()
+    }
+
+    fn of_two(others: impl Fn(&Counted) + Send + Sync + Copy + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let lock = Arc::new(Counted::default());
+            add(lock.take_long(ONE));
+            assert_eq!(lock.favourite.load(Ordering::Relaxed), ONE | 1);
             let theirs = lock.clone();
-            let other = thread::spawn(move || add(theirs.take_long(2)));
+            let other = thread::spawn(move || others(&theirs));
             for _ in 0..2 {
-                add(lock.take_as(1));
+                add(lock.take_as(ONE));
             }
             other.join().unwrap();
-            add(lock.take_long(2));
+            assert!(add(lock.take_as(ONE)), "nobody is inside");
         });
+    }
+
+    #[test]
+    fn model_of_a_favourite_and_another_thread() {
+        of_two(|lock| drop(add(lock.take_long(OTHER))));
+    }
+
+    #[test]
+    fn model_of_two_favourites_one_after_another() {
+        of_two(|lock| {
+            add(lock.take_long(OTHER));
+            add(lock.take_as(OTHER));
+        });
+    }
+
+    #[test]
+    fn model_of_a_favourite_and_a_thread_that_waits() {
+        of_two(|lock| assert!(add(Some(lock.lock_as(OTHER)))));
     }
 }

@@ -1,16 +1,16 @@
 //! A number that only goes up, and threads of one process that wait for it.
 //!
-//! A thread that raises the count pays one fence and one load if no thread sleeps. The two sides meet as in `doorbell.rs`:
+//! A thread that raises the count pays one exchange, which is a full barrier on x86-64 and has a fence behind it elsewhere, and one load if no thread sleeps. The two sides meet as in `doorbell.rs`:
 //!
 //! ```text
 //!     raise                            reach
 //!     value = max(value, to) (Release) waiting += 1
-//!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
+//!     full barrier             (A)     fence(SeqCst)                       (B)
 //!     waiting == 0 ? done              under the lock: value there ? done, else sleep
 //!     wake all, under the lock
 //! ```
 //!
-//! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
+//! Of (A) and (B) one comes first in the single order of full barriers, so either the one side sees the value or the other
 //! sees the sleeper. A waiter that was seen sleeps or still holds the lock, so no wake is lost.
 
 use super::prim::fence_behind_exchange;

@@ -2,7 +2,7 @@
 //!
 //! A panic under a lock is caught at the interface, where it becomes an error, and what the lock guards stays usable: no
 //! holder leaves it half written. The words of a lock hold its whole state, so a forked child finds each lock as the
-//! forking thread left it. Protocols that loom checks use the locks in [`super::prim::model`].
+//! forking thread left it. What each small call takes has a lock of its own ([`super::biased`]). Protocols that loom checks use the locks in [`super::prim::model`].
 
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;

@@ -16,6 +16,15 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
+/// Sleeps while `word` has the value `expected`, without a time limit.
+pub fn wait_without_end(word: &AtomicU32, expected: u32) {
+    // SAFETY: the word lives for the call; without a timeout the kernel reads nothing else.
+    unsafe {
+        let none: *const libc::timespec = std::ptr::null();
+        libc::syscall(libc::SYS_futex, word as *const AtomicU32, libc::FUTEX_WAIT, expected, none);
+    }
+}
+
 /// Wakes all threads that sleep on the word, in any process.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: as above; waking touches no memory.

@@ -171,13 +171,12 @@ impl Transport {
     /// Polls for an arrival as long as a hand-off takes. The beginning of its payload is fetched together with the line.
     #[inline(always)]
     pub fn awaits_here(&self, place: &ArrivalPlace, said: &Said, bytes: usize) -> bool {
-        let has_arrived = || place.line.seq.load(Ordering::Acquire) >= said.seq;
         if bytes <= INLINE {
-            return eagerly(has_arrived);
+            return eagerly(|| place.has_arrived(said.seq));
         }
         let first = place.payload(bytes.min(FETCHED_TOGETHER));
         eagerly(|| {
-            let has_arrived = has_arrived();
+            let has_arrived = place.has_arrived(said.seq);
             hints::prefetch(first);
             has_arrived
         })
@@ -188,7 +187,7 @@ impl Transport {
     pub fn wait_for_arrival(&self, place: &ArrivalPlace, said: &Said, deadline_ns: &mut u64) -> Result<()> {
         let mut scope = Scope::new(said.seq, said.mine, said.trail, None);
         (scope.arrival_is_all, scope.deadline_ns) = (true, *deadline_ns);
-        let ended = self.wait_further(&mut scope, || place.line.seq.load(Ordering::Acquire) >= said.seq);
+        let ended = self.wait_further(&mut scope, || place.has_arrived(said.seq));
         *deadline_ns = scope.deadline_ns;
         ended
     }

@@ -70,11 +70,6 @@ impl<'a> Exchange<'a> {
         Exchange { collective, size, checked, recipe, offer, input, output, scope, stage: Stage::Entering }
     }
 
-    /// Waits from now on wherever it has to.
-    pub fn wait_in_place(&mut self) {
-        self.scope.polls = None;
-    }
-
     /// Runs it to its end; if it is polled, as far as it comes without waiting.
     pub fn go_on(&mut self, c: &mut CommCore) -> Result<()> {
         let ended = self.advance(c);
@@ -178,7 +173,7 @@ impl CommCore {
         self.take_or_leave(collective, [input, output], in_place, scope, entered)
     }
 
-    /// Takes the peers' data of a collective like the last one that is not polled, unless it was not `entered`.
+    /// Takes the peers' data of a collective like the last one that is not polled. `entered`: how its entry has ended.
     #[inline(always)]
     pub(super) fn take_or_leave<'a>(
         &mut self,

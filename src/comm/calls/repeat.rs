@@ -219,7 +219,7 @@ impl CommCore {
                 Exchange::begin(self, call, checked, recipe, offers, None).go_on(self)
             }
         };
-        Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
+        Some(self.tell_late_mismatch(ended))
     }
 
     /// Returns the buffers of a collective like the last one, and whether it is in place.

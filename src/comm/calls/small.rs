@@ -19,31 +19,35 @@ impl CommCore {
     #[inline(always)]
     pub(in crate::comm) fn small_again(&mut self, call: &Call<'_>) -> Option<Result<()>> {
         let (arrived, reached) = self.small(call, None, 0)?;
-        let ended = match reached {
-            Ok(Reached::End { doubt }) => self.end_call(arrived.said.seq, arrived.said.mine, doubt, Ok(())),
-            other => self.go_on_otherwise(call.collective, &arrived, other),
-        };
-        Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
+        Some(match reached {
+            Ok(Reached::End { doubt }) => self.end_small(&arrived.said, doubt),
+            other => {
+                let ended = self.go_on_otherwise(call.collective, &arrived, other);
+                self.tell_late_mismatch(ended)
+            }
+        })
     }
 
-    /// Runs a small collective like the last one as far as it comes while its peers are polled for at least once, and `more` times. `None`:
-    /// it is another, and nothing is done.
+    /// Runs a small collective like the last one as far as it comes without waiting: its peers are polled once, and if they are late and run
+    /// on other cores, `more` times. `None`: it is another, and nothing is done.
     #[inline(always)]
     pub(in crate::comm) fn small_polled<'a>(&mut self, call: &Call<'a>, more: usize) -> Option<Directly<'a>> {
         let (arrived, reached) = self.small(call, Some(0), more)?;
-        let ended = match reached {
-            Ok(Reached::End { doubt }) => self.end_call(arrived.said.seq, arrived.said.mine, doubt, Ok(())),
+        match reached {
+            Ok(Reached::End { doubt }) => Some(Directly::Over(self.end_small(&arrived.said, doubt))),
             _ => {
                 let Arrived { said, buffers, in_place } = arrived;
                 let scope = Scope::new(said.seq, said.mine, said.trail, Some(0));
-                return self.leave_arrived(call.collective, buffers, in_place, scope);
+                self.leave_arrived(call.collective, buffers, in_place, scope)
             }
-        };
-        Some(Directly::Over(if self.late_mismatch.is_some() {
-            self.report_late_mismatch(ended)
-        } else {
-            ended
-        }))
+        }
+    }
+
+    /// Ends a small collective whose output is complete.
+    #[inline(always)]
+    fn end_small(&mut self, said: &Said, doubt: bool) -> Result<()> {
+        let ended = self.end_call(said.seq, said.mine, doubt, Ok(()));
+        self.tell_late_mismatch(ended)
     }
 
     #[inline(always)]
@@ -67,11 +71,11 @@ impl CommCore {
         let job = || repeat.job(call.collective, buffers[0], buffers[1], in_place);
         let mut reached = small.take(t, &entered, polls, peers, buffers, job);
         // Peers that need this core come no sooner.
-        if more > 0 && matches!(reached, Ok(Reached::Arrival)) && !t.are_on_this_core() {
+        if more > 0 && matches!(reached, Ok(Reached::Arrival { .. })) && !t.are_on_this_core() {
             // BOUND: `more` polls.
             for _ in 0..more {
                 reached = small.take(t, &entered, polls, peers, buffers, job);
-                if !matches!(reached, Ok(Reached::Arrival)) {
+                if !matches!(reached, Ok(Reached::Arrival { .. })) {
                     break;
                 }
             }
@@ -88,7 +92,10 @@ impl CommCore {
         &Arrived { said, buffers, in_place }: &Arrived<'_>,
         reached: Result<Reached>,
     ) -> Result<()> {
-        let scope = Scope::new(said.seq, said.mine, said.trail, None);
+        let mut scope = Scope::new(said.seq, said.mine, said.trail, None);
+        if let Ok(Reached::Arrival { deadline_ns }) = reached {
+            scope.deadline_ns = deadline_ns;
+        }
         match self.take_or_leave(collective, buffers, in_place, scope, reached.map(drop)) {
             Some(Directly::Over(ended)) => ended,
             Some(Directly::Left(mut exchange)) => exchange.go_on(self),

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! From its begin to its end or its place in the queue such a call keeps the stream's queue locked, and has the first turn of its
-//! communicator: what other threads queue comes behind it.
+//! communicator, or, if it is one of a few bytes, the communicator itself: what other threads queue comes behind it.
 
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, HeldTasks, StreamQueue};
@@ -22,7 +22,7 @@ use super::small_parts;
 use super::table::{Placed, STREAMS, StreamHandle};
 use super::task::Calls;
 use super::transfers;
-use super::turn::{aborted, is_worker};
+use super::turn::{CallTurns, aborted, is_worker};
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Directly;
 use crate::comm::calls::repeat::Begun;
@@ -72,8 +72,8 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
     Some(())
 }
 
-/// Ends a small call that was made, or takes the first turn for one that is under way. So far it has none: until then no other call was
-/// queued on its communicator, and one that is over leaves nothing to be waited for.
+/// Ends a small call that was made without a turn, which one that is over leaves to the next; or takes the first turn for one that is under
+/// way.
 #[inline(always)]
 fn end_small(
     c: &mut CommCore,
@@ -95,18 +95,13 @@ fn leave_small(
     stream: &StreamQueue,
 ) -> Option<UnderWay> {
     let ended = match made {
+        Ok(Directly::Left(exchange)) => {
+            c.is_held = true;
+            // Another thread may have queued a call meanwhile. That has the first turn, and waits for this one, which holds the communicator.
+            let turn = c.shared.turns.take_first().unwrap_or(CallTurns::PAST);
+            return Some(UnderWay { begun: Begun::Program(exchange), turn });
+        }
         Ok(Directly::Over(ended)) => ended,
-        Ok(Directly::Left(mut exchange)) => match c.shared.turns.take_first() {
-            Some(turn) => {
-                c.is_held = true;
-                return Some(UnderWay { begun: Begun::Program(exchange), turn });
-            }
-            // Another thread has queued a call meanwhile, which would wait for this one, and this one for its turn.
-            None => {
-                exchange.wait_in_place();
-                guarded(c, |c| c.poll_collective(&mut exchange)).unwrap_or_else(Err)
-            }
-        },
         Err(defect) => Err(defect),
     };
     tell_failure(c, call.collective.name(), ended, stream);

@@ -67,7 +67,7 @@ pub(in crate::comm) fn aborted() -> Error {
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
-/// The turns of a communicator's calls over its streams (see the head of this file).
+/// The turns of a communicator's calls over its streams (see the head of this file), from 1 on.
 #[derive(Default)]
 pub(in crate::comm) struct CallTurns {
     /// Turns that have been taken.
@@ -79,9 +79,12 @@ pub(in crate::comm) struct CallTurns {
 }
 
 impl CallTurns {
+    /// A turn that is over, for a call that has begun before it could take one.
+    pub(super) const PAST: u64 = 0;
+
     /// Takes the next turn.
     pub(super) fn take(&self) -> u64 {
-        self.taken.fetch_add(1, Ordering::Relaxed)
+        self.taken.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Takes the next turn, if all before it are over.
@@ -89,17 +92,17 @@ impl CallTurns {
         let taken = self.taken.load(Ordering::Relaxed);
         let is_first = taken <= self.over.get()
             && self.taken.compare_exchange(taken, taken + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        is_first.then_some(taken)
+        is_first.then_some(taken + 1)
     }
 
     /// Tells whether a turn has come: what is before it is over, or there are no turns any more.
     pub(super) fn has_come(&self, turn: u64) -> bool {
-        self.over.get() >= turn
+        self.over.get().saturating_add(1) >= turn
     }
 
     /// Ends a turn.
     pub(super) fn end(&self, turn: u64) {
-        self.over.raise(turn + 1);
+        self.over.raise(turn);
     }
 
     /// Records the failure of a call on a stream.
@@ -133,7 +136,7 @@ impl CallTurns {
     pub(super) fn sleep(&self, turn: u64, most: Duration) -> bool {
         let is_awaited = !self.has_come(turn);
         if is_awaited {
-            self.over.reach_within(turn, most);
+            self.over.reach_within(turn - 1, most);
         }
         is_awaited
     }

@@ -6,23 +6,28 @@ use super::{
     RECORDS, Record,
 };
 use crate::error::Result;
-use crate::memory::segment::{Segment, ShmSafe, Structs};
+use crate::memory::segment::{Segment, ShmSafe, Structs, shared_layout};
 use crate::memory::view::Payload;
 use crate::sync::doorbell::Doorbell;
-use crate::sync::prim::AtomicU64;
+use crate::sync::prim::{AtomicU64, Ordering};
 
-/// A rank's arrival line and the memory behind it.
-#[repr(C, align(64))]
-pub struct ArrivalPlace {
-    /// The line.
-    pub line: Arrival,
-    behind: [AtomicU64; BEHIND / 8],
+shared_layout! {
+    /// A rank's arrival line and the memory behind it.
+    #[repr(C, align(64))]
+    pub struct ArrivalPlace {
+        /// The line.
+        pub line: Arrival,
+        behind: [AtomicU64; BEHIND / 8],
+    }
 }
 
-// SAFETY: repr(C), atomics only, any bits valid.
-unsafe impl ShmSafe for ArrivalPlace {}
-
 impl ArrivalPlace {
+    /// Tells whether the rank has entered call `seq` or a later one.
+    #[inline(always)]
+    pub fn has_arrived(&self, seq: u64) -> bool {
+        // ORDER: partner of the store in `Transport::arrive`.
+        self.line.seq.load(Ordering::Acquire) >= seq
+    }
     /// Returns the memory of the line, for hints: its words are written one by one.
     #[inline(always)]
     pub fn line_bytes(&self) -> Payload<'_> {
