@@ -16,7 +16,7 @@
 //! Either the favourite sees that the favour has ended, or the other thread sees that the favourite is inside: the favourite has no barrier of its own,
 //! but the other thread's is passed by all ([`crate::sys::barrier`]). Each favour has an `inside` of its own, so a thread that finds out late that it
 //! is the favourite no more writes to no other's. A barrier takes microseconds, so each time that a favour ends the next one takes longer to
-//! win, and after [`FAVOURS`] there is none.
+//! win, and after seven there is none.
 
 use super::prim::model::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{barrier, thread};
@@ -24,7 +24,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// How often in a row a thread takes the lock before it is the favourite, at first; each time that a favour ends it is [`STRICTER`] times as
+/// How often in a row a thread takes the lock before it is the favourite, at first; each time that a favour ends it is `STRICTER` times as
 /// often.
 const FIRST: u64 = if cfg!(loom) { 1 } else { 64 };
 const STRICTER: u64 = if cfg!(loom) { 1 } else { 4 };
@@ -223,7 +223,7 @@ impl<T> BiasedMutex<T> {
 /// A thread inside the lock, until this is dropped, by that thread.
 pub struct BiasedGuard<'a, T> {
     lock: &'a BiasedMutex<T>,
-    /// The favour by which it went in; [`NOBODY`]: it took the long way.
+    /// The favour by which it went in; `NOBODY`: it took the long way.
     favour: u64,
     stays: PhantomData<*const ()>,
 }
