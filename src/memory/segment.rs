@@ -207,7 +207,7 @@ pub struct Structs<T> {
 }
 
 impl<T: ShmSafe> Structs<T> {
-    /// `count` structures at `offset` of a segment; none if the segment does not hold them all.
+    /// Finds `count` structures at `offset` of a segment; none if the segment does not hold them all.
     pub fn of(segment: &Segment, offset: usize, count: usize) -> Structs<T> {
         let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| offset.checked_add(bytes));
         let (at, count) = match bytes {
@@ -219,7 +219,7 @@ impl<T: ShmSafe> Structs<T> {
         Structs { at, count, kind: PhantomData }
     }
 
-    /// Some of them. Panics if they are not among these.
+    /// Returns some of them. Panics if they are not among these.
     ///
     /// # Safety
     /// The segment must stay mapped during `'a`.
@@ -230,7 +230,7 @@ impl<T: ShmSafe> Structs<T> {
         unsafe { std::slice::from_raw_parts((self.at as *const T).add(first), count) }
     }
 
-    /// One of them. Panics if it is not among these.
+    /// Returns one of them. Panics if it is not among these.
     ///
     /// # Safety
     /// As for [`part`](Self::part).

@@ -2,7 +2,7 @@
 //!
 //! Taking and opening a lock by instructions that read and write at once takes as long as all else that a call of a few bytes does in its
 //! own process: each waits until the stores before it have left the core (docs/decisions/0104). So a thread that has taken the lock many times in a row
-//! becomes its favourite, and goes in by a store and a load. Every other thread takes the long way, and first ends the favour:
+//! becomes its favourite, and goes in by a store and a load. Every other thread takes the slow path, and first ends the favour:
 //!
 //! ```text
 //!     favourite                            another thread
@@ -46,17 +46,17 @@ const WAITED_FOR: u32 = 2;
 /// A lock that one thread holds at a time (see the head of this file).
 #[derive(Default)]
 pub struct BiasedMutex<T> {
-    /// The thread that goes in by the short way, and the number of its favour.
+    /// The thread that goes in by the fast path, and the number of its favour.
     favourite: AtomicU64,
     /// By favour. 1: the favourite is inside.
     inside: [AtomicU32; FAVOURS as usize + 1],
-    /// Whether a thread has taken the long way.
+    /// Whether a thread has taken the slow path.
     taken: AtomicU32,
     habit: UnsafeCell<Habit>,
     value: UnsafeCell<T>,
 }
 
-/// Who takes the lock by the long way.
+/// The record of the threads that take the lock by the slow path: which became its holder last, and how often in a row.
 struct Habit {
     /// The thread that has taken it last, and how often in a row.
     last: u64,
@@ -149,7 +149,7 @@ impl<T> BiasedMutex<T> {
         Some(self.go_in(me))
     }
 
-    /// Takes the long way, if no thread has.
+    /// Takes the slow path, if no thread is on it.
     fn take(&self) -> bool {
         // ORDER: what was done inside is seen; partner: the exchange in `open`.
         self.taken.compare_exchange(OPEN, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -161,7 +161,7 @@ impl<T> BiasedMutex<T> {
         false
     }
 
-    /// Ends the favour, if there is one, as the thread that has taken the long way. Returns the word of the latest favour.
+    /// Ends the favour, if there is one, as the thread that has taken the slow path. Returns the word of the latest favour.
     fn end_favour(&self) -> &AtomicU32 {
         // SAFETY: `taken` is this thread's.
         let habit = unsafe { &mut *self.habit.get() };
@@ -173,7 +173,7 @@ impl<T> BiasedMutex<T> {
         &self.inside[habit.favours as usize]
     }
 
-    /// Goes in, as the thread that has taken the long way and found nobody inside.
+    /// Goes in, as the thread that has taken the slow path and found nobody inside.
     fn go_in(&self, me: u64) -> BiasedGuard<'_, T> {
         // SAFETY: `taken` is this thread's.
         let habit = unsafe { &mut *self.habit.get() };
@@ -199,7 +199,7 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// Leaves after the long way. The calling thread, which is the last that has taken it, becomes the favourite if it has won that.
+    /// Leaves after the slow path. The calling thread, which is the last that has taken it, becomes the favourite if it has won that.
     #[inline(never)]
     fn leave_long(&self) {
         // SAFETY: `taken` is this thread's.
@@ -223,7 +223,7 @@ impl<T> BiasedMutex<T> {
 /// A thread inside the lock, until this is dropped, by that thread.
 pub struct BiasedGuard<'a, T> {
     lock: &'a BiasedMutex<T>,
-    /// The favour by which it went in; `NOBODY`: it took the long way.
+    /// The favour by which it went in; `NOBODY`: it took the slow path.
     favour: u64,
     stays: PhantomData<*const ()>,
 }

@@ -57,6 +57,7 @@ mod tests {
         prepare();
         if is_ready() {
             pass_everywhere();
+            assert!(is_ready(), "the kernel has made it");
         }
     }
 }

@@ -76,7 +76,7 @@ impl Transport {
         self.wait_further(scope, ready)
     }
 
-    /// The same after its first polls.
+    /// Waits as [`wait`](Self::wait) does, after its first polls.
     pub(super) fn wait_further(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
         let (seen, mut waiting) = (*scope, scope.waiting());
         let ended = self.wait_or_leave(&mut waiting, ready, || self.watch(&seen), || self.expired(&seen));

@@ -136,7 +136,7 @@ impl Repeat {
         self.other_buffers(call)
     }
 
-    /// The same where they are not those of the call before.
+    /// Returns the same for buffers that are not those of the call before.
     #[inline(never)]
     fn other_buffers<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
         let (input, output) = (payload(call.send, self.input)?, payload(call.recv, self.output)?);

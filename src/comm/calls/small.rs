@@ -50,6 +50,7 @@ impl CommCore {
         self.tell_late_mismatch(ended)
     }
 
+    /// Enters a small collective like the last one, and takes its peers' data if they have arrived. `polls`, `more`: how long it waits.
     #[inline(always)]
     fn small<'a>(
         &mut self,

@@ -87,6 +87,7 @@ fn end_small(
     }
 }
 
+/// Leaves a small call that is under way to its stream, or tells why it has failed.
 #[cold]
 fn leave_small(
     c: &mut CommCore,

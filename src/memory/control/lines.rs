@@ -54,7 +54,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines in a segment, or in the beginning of one.
+    /// Makes the lines of a segment, or of the beginning of one.
     pub(super) fn of(segment: Segment, layout: Layout, rings: Option<usize>) -> Lines {
         let header = Structs::of(&segment, 0, 1);
         let records = Structs::of(&segment, layout.record, layout.nranks * RECORDS);
