@@ -68,6 +68,10 @@ pub const PLACES_APART: usize = 128;
 /// Bytes through which ranks rotate: more than the second-level caches of two cores hold.
 const ROTATED: usize = 2 << 20;
 
+/// Bytes of places for the pieces of messages where only those rotate that can be answered: more than the 24 pieces after which a place
+/// is its owner's again (`transport/pair/places.rs`).
+const ANSWERED: usize = 1 << 20;
+
 impl Layout {
     /// Computes the layout for `nranks` ranks with `staging` bytes of staging each, rounded up to pages.
     pub fn new(nranks: u32, staging: usize) -> Layout {
@@ -93,7 +97,11 @@ impl Layout {
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let pieces_at = rings_at + n * n * (Self::RING + signals::PAGE);
-        let pieces = if rotates && n <= 4 { ROTATED } else { 0 };
+        let pieces = match n {
+            ..=4 if rotates => ROTATED,
+            2 => ANSWERED,
+            _ => 0,
+        };
         let total = pieces_at + n * n * pieces;
         Layout {
             nranks: n,

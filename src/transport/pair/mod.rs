@@ -41,6 +41,8 @@ pub const HEAP_FROM: usize = 16 << 10;
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
+/// The largest message that is copied out four pages side by side, where that pays.
+const SIDE_BY_SIDE: usize = 512 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -268,8 +270,13 @@ impl<'a> PairTransfer<'a> {
                 return None;
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
-            let next =
-                NextPiece { index, bytes: piece.bytes(), left: total - self.slots, awaited: self.awaited };
+            let next = NextPiece {
+                index,
+                bytes: piece.bytes(),
+                left: total - self.slots,
+                awaited: self.awaited,
+                of: self.data.bytes(),
+            };
             let PieceTarget { head, payload, around, place } = t.target_of_piece(self.peer, next, peer);
             kernels::copy(payload, piece, around);
             peer.pace.written();
@@ -356,7 +363,7 @@ impl<'a> PairTransfer<'a> {
                 let piece = self.piece(self.slots);
                 let place = t.piece_from(self.peer, index, piece.bytes(), args)?;
                 // Of larger messages the receiver's own lines are no longer in its cache.
-                if total > 1 && self.data.bytes() <= hints::limits().side_by_side {
+                if total > 1 && self.data.bytes() <= hints::limits().side_by_side.min(SIDE_BY_SIDE) {
                     hints::copy_side_by_side(piece, place);
                 } else {
                     kernels::copy(piece, place, is_streamed);

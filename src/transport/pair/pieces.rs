@@ -50,6 +50,8 @@ pub(super) struct NextPiece {
     pub left: u64,
     /// The peer has answered the message before.
     pub awaited: bool,
+    /// Bytes of the whole message.
+    pub of: usize,
 }
 
 /// Where a piece is written.
@@ -70,7 +72,7 @@ impl Transport {
     #[inline(always)]
     pub(super) fn target_of_piece(&self, to: Rank, piece: NextPiece, peer: &mut Peer) -> PieceTarget<'_> {
         let (head, slot) = self.control().pair_slot(self.rank(), to, piece.index, piece.bytes);
-        match piece.bytes >= PLACED_FROM && peer.places.all > 0 {
+        match piece.bytes >= PLACED_FROM && peer.places.all > 0 && self.has_places(piece.of) {
             true => self.target_in_place(to, piece, (head, slot), peer),
             false => {
                 PieceTarget { head, payload: slot, around: peer.pace.non_temporal(slot, false), place: 0 }
@@ -87,7 +89,7 @@ impl Transport {
         (head, slot): (&'a PairSlot, Payload<'a>),
         peer: &mut Peer,
     ) -> PieceTarget<'a> {
-        let NextPiece { index, bytes, left, awaited } = piece;
+        let NextPiece { index, bytes, left, awaited, .. } = piece;
         let Peer { places, pace, taken, .. } = peer;
         let answers = || self.answers(to, *taken);
         // The receiver can answer in the places of a message's last pieces: where pieces go around the caches else, only these do not.
@@ -95,16 +97,18 @@ impl Transport {
         let mut found =
             if is_last || !pace.is_around() { places.take_read(index, bytes, *taken) } else { None };
         let is_answered = awaited && is_last && places.has_answers;
-        let takes_next = is_answered || bytes > STAY;
-        if found.is_none() {
+        let takes_next = is_answered || self.rotates() && bytes > STAY;
+        if found.is_none() && !is_answered {
             let is_probe = takes_next && !pace.is_around() && pace.leaves_lines(bytes);
             let lately = if is_probe { places.read_lately(index, bytes, answers()) } else { None };
             let lately = lately
                 .map(|at| self.control().piece_place(self.rank(), to, at, bytes).expect("within the places"));
-            if pace.non_temporal(lately.unwrap_or(slot), false) && !is_answered {
+            if pace.non_temporal(lately.unwrap_or(slot), false) {
                 return PieceTarget { head, payload: slot, around: true, place: 0 };
             }
-            found = if takes_next { places.take_next(index, bytes, answers()) } else { None };
+        }
+        if found.is_none() && takes_next {
+            found = places.take_next(index, bytes, answers());
         }
         let (payload, place) = match found {
             Some(args) => (self.place_of([self.rank(), to], bytes, args).expect("within the places"), args),
@@ -122,10 +126,18 @@ impl Transport {
         }
     }
 
-    /// Makes sure that this rank can write pieces of a message of `bytes` bytes to places, where all of a host's ranks rotate.
+    /// Tells whether pieces of a message of `bytes` bytes may lie in places: all where the ranks rotate, else those of large messages of
+    /// two ranks on cores of their own, which are answered there.
+    #[inline]
+    fn has_places(&self, bytes: usize) -> bool {
+        let answered = hints::limits().answered_from..hints::STREAMED_FROM;
+        self.rotates() || self.swaps() && answered.contains(&bytes) && self.single_copy().has_own_cores()
+    }
+
+    /// Makes sure that this rank can write pieces of a message of `bytes` bytes to places.
     #[inline]
     pub(super) fn reserve_places(&self, to: Rank, bytes: usize, places: &mut PiecePlaces) -> Result<()> {
-        if bytes >= PLACED_FROM && places.all == 0 && self.rotates() {
+        if bytes >= PLACED_FROM && places.all == 0 && self.has_places(bytes) {
             let all = self.control().layout().bytes_for_pieces();
             if all > 0 {
                 self.control().reserve_places_for_pieces(self.rank(), to)?;

@@ -7,7 +7,8 @@
 //!
 //! Where lines that another core has read are slow to write, they are quick for the core that has read them (docs/decisions/0093). So
 //! a rank writes first to places that it has read, those of the peer and its own that have come back, and else to the next one of its
-//! own (docs/decisions/0075).
+//! own (docs/decisions/0075). Where only that is slow which a peer has just read, the last pieces of large messages alone have places, in
+//! which they can be answered (docs/decisions/0105).
 //!
 //! Flow control of places follows from the numbers of slots, without an acknowledgement of its own. The receiver of a piece may write one
 //! answer to the piece's place, until it has taken [`ANSWERED`] more slots. The owner may overwrite the place in two cases: it has read an answer
@@ -120,9 +121,10 @@ impl PiecePlaces {
         bytes: usize,
         answers: impl Iterator<Item = u64>,
     ) -> Option<usize> {
-        let at = (self.next + self.all - LATELY) % self.all / PLACES_APART * PLACES_APART;
+        let at = (self.next + self.all.saturating_sub(LATELY)) % self.all / PLACES_APART * PLACES_APART;
         let place = at..at + bytes;
-        (index >= LATELY as u64 / PAIR_SLOT as u64
+        (self.all > LATELY
+            && index >= LATELY as u64 / PAIR_SLOT as u64
             && place.end <= self.all
             && self.is_free(place.clone(), index, answers))
         .then_some(at)

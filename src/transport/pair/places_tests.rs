@@ -4,8 +4,9 @@ use super::{ANSWERED, LATELY, PiecePlaces, overlap};
 use crate::memory::control::{PAIR_SLOTS, PLACES_APART, place_bytes};
 use std::ops::Range;
 
-/// Bytes of the places of a rank.
+/// Bytes of the places of a rank where all pieces have places, and where only the last ones of a message do.
 const ALL: usize = 2 << 20;
+const FEW: usize = 1 << 20;
 
 /// A piece in the ring: who sent it, to which slot, and where it lies; `None`: in its slot.
 #[derive(Clone)]
@@ -131,14 +132,12 @@ impl Model {
     }
 
     /// Runs phases in which either rank sends much or little, pieces of one size or of many.
-    fn run(seed: u64) -> Result<u64, String> {
-        let memory = || vec![(2, 0); ALL / PLACES_APART];
+    fn run(seed: u64, all: usize) -> Result<u64, String> {
+        let memory = || vec![(2, 0); all / PLACES_APART];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut model = Model {
-            sides: [(); 2].map(|()| Side {
-                places: PiecePlaces { all: ALL, ..PiecePlaces::default() },
-                ..Side::default()
-            }),
+            sides: [(); 2]
+                .map(|()| Side { places: PiecePlaces { all, ..PiecePlaces::default() }, ..Side::default() }),
             memory: [memory(), memory()],
             random,
             by_slot: 0,
@@ -153,9 +152,9 @@ impl Model {
             model.begins = [0, 2, 7][model.draw(3) as usize];
             model.refused = [0, 1, 15][model.draw(3) as usize];
             let weights = [1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6), 1 + model.draw(6)];
-            let all = weights.iter().sum();
+            let sum = weights.iter().sum();
             for _ in 0..200 {
-                let mut drawn = model.draw(all);
+                let mut drawn = model.draw(sum);
                 let what = weights.iter().position(|&weight| {
                     let is_here = drawn < weight;
                     drawn = drawn.saturating_sub(weight);
@@ -177,9 +176,12 @@ impl Model {
 
 #[test]
 fn whoever_reads_a_place_finds_what_was_sent() {
-    let again: u64 =
-        (1..400).map(|seed| Model::run(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"))).sum();
-    assert!(again > 100_000, "places that were read are written: {again}");
+    for all in [ALL, FEW] {
+        let again: u64 = (1..400)
+            .map(|seed| Model::run(seed, all).unwrap_or_else(|why| panic!("seed {seed}, {all} bytes: {why}")))
+            .sum();
+        assert!(again > 100_000, "places that were read are written: {again}");
+    }
 }
 
 #[test]
