@@ -15,6 +15,13 @@ static void wait_for_go(void *unused) {
     while (sem_wait(&go) != 0) {}
 }
 
+/* What a function of the stream tells the program. */
+static sem_t told;
+static void tell(void *unused) {
+    (void)unused;
+    CHECK(sem_post(&told) == 0);
+}
+
 static void fill(int *data, int value) {
     for (int i = 0; i < COUNT; i++) data[i] = value;
 }
@@ -52,6 +59,25 @@ static void a_call_without_a_stream_comes_after_those_with_one(void) {
     OK(pennyBroadcast(data, data, COUNT, pennyInt, 0, comm, stream));
     OK(pennyAllReduce(data, data, COUNT, pennyInt, pennySum, comm, NULL));
     all_are(data, ranks);
+}
+
+/* The program waits for large calls until the stream's thread leaves them to it; then it sleeps until a function of the stream calls. */
+static void large_calls_for_which_nobody_waits_are_made(void) {
+    enum { LARGE = 600000 };
+    static int in[LARGE], out[LARGE];
+    for (int i = 0; i < LARGE; i++) in[i] = rank + i;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 8; i++) {
+            OK(pennyAllReduce(in, out, LARGE, pennyInt, pennySum, comm, stream));
+            OK(pennyStreamSynchronize(stream));
+        }
+        memset(out, 0, sizeof out);
+        for (int i = 0; i < 2; i++) OK(pennyAllReduce(in, out, LARGE, pennyInt, pennySum, comm, stream));
+        OK(pennyStreamLaunchHostFunc(stream, tell, NULL));
+        while (sem_wait(&told) != 0) {}
+        for (int i = 0; i < LARGE; i++) CHECK_INT(out[i], total - ranks + ranks * i);
+    }
+    OK(pennyStreamSynchronize(stream));
 }
 
 /* Each collective, and a transfer round the ring in a group, on two streams of which one waits for the other. */
@@ -185,13 +211,14 @@ static void wrong_arguments_are_refused_at_once(void) {
 }
 
 int main(void) {
-    CHECK(sem_init(&go, 0, 0) == 0);
+    CHECK(sem_init(&go, 0, 0) == 0 && sem_init(&told, 0, 0) == 0);
     begin();
     comm = join();
     for (int r = 0; r < ranks; r++) total += r + 1;
     OK(pennyStreamCreate(&stream));
     RUN(calls_return_before_they_are_made);
     RUN(a_call_without_a_stream_comes_after_those_with_one);
+    RUN(large_calls_for_which_nobody_waits_are_made);
     RUN(everything_that_takes_a_stream_does_the_same_there);
     RUN(failures_are_told_by_events_and_at_synchronisation);
     RUN(times_are_told_between_events_that_are_over);

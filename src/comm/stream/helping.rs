@@ -112,6 +112,11 @@ impl StreamHelp {
         self.heavy.load(Ordering::Relaxed) > 0
     }
 
+    /// Are large calls queued where this process has one core, which the program's thread needs?
+    pub fn lacks_core(&self) -> bool {
+        self.is_heavy() && self.threads.load(Ordering::Relaxed) <= 1
+    }
+
     /// Does its worker rest, because other threads were faster?
     pub fn worker_rests(&self) -> bool {
         self.can_come.load(Ordering::Relaxed)

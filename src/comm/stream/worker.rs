@@ -7,6 +7,9 @@
 //!     eager         sleeps until something is queued, and makes it at once        ---- three times others were faster --->
 //!     backed off    looks periodically, and idles when nothing is queued          <--- something was left undone -----
 //! ```
+//!
+//! Where the program's own thread needs the only core, a worker that has backed off leaves large calls to it for longer: it goes on with
+//! them at each look, and does not wait for their peers (docs/decisions/0106).
 
 use super::helping::help;
 use super::queue::{Driven, StreamQueue};
@@ -23,6 +26,9 @@ const BACK_OFF_AFTER: u32 = 3;
 /// The pause between two looks, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(250);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+/// The pause where the program's thread needs the only core and large calls are queued, and how long these may stand still there.
+const PAUSE_WITHOUT_CORE: Duration = Duration::from_millis(4);
+const STANDS_WITHOUT_CORE: Duration = Duration::from_millis(20);
 /// Looks in a row at which nothing has changed, after which the worker idles until something is queued.
 const IDLE_LOOKS: u32 = 50;
 /// Threads that drive a task less often between two looks leave it to the worker.
@@ -66,8 +72,12 @@ fn back_off(stream: &StreamQueue) -> Option<Driven> {
     let mut driven = None;
     let look = || (stream.done.get(), stream.queued.get(), stream.driven_by_others.load(Ordering::Relaxed));
     let (mut pause, mut unchanged, mut before) = (FIRST_PAUSE, 0, look());
+    let mut stood = Duration::ZERO;
     // BOUND: `IDLE_LOOKS` looks in a row at which nothing has changed.
     while unchanged < IDLE_LOOKS && !stream.is_worker_only.load(Ordering::Relaxed) {
+        if stream.help.lacks_core() {
+            pause = PAUSE_WITHOUT_CORE;
+        }
         thread::park_timeout(pause);
         if stream.help.is_called() {
             driven = Some(help(stream));
@@ -88,14 +98,24 @@ fn back_off(stream: &StreamQueue) -> Option<Driven> {
             }
             continue;
         }
-        if stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT {
+        let is_left_undone = stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT;
+        if is_left_undone && stood + pause > most_stood(stream) {
             break;
+        }
+        stood = if is_left_undone { stood + pause } else { Duration::ZERO };
+        if is_left_undone && stream.drive(0) == Driven::Ended {
+            return Some(Driven::Ended);
         }
         unchanged = if now == before { unchanged + 1 } else { 0 };
         pause = (pause * 2).min(LONGEST_PAUSE);
         before = now;
     }
     driven
+}
+
+/// Returns how long a call may stand still before a worker that has backed off makes it.
+fn most_stood(stream: &StreamQueue) -> Duration {
+    if stream.help.lacks_core() { STANDS_WITHOUT_CORE } else { Duration::ZERO }
 }
 
 fn is_in_place(stream: &StreamQueue) -> bool {
