@@ -87,7 +87,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_STAGING",
         kind: "bytes",
-        about: "staging memory per rank and communicator; unset: by the number of ranks, and more between hosts",
+        about: "staging memory per rank and communicator, 4K to 4G; unset: by the number of ranks, and more between hosts",
     },
     Variable {
         name: "PENNY_THREADS",

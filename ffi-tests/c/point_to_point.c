@@ -53,6 +53,27 @@ static void a_ring_of_messages_passes_in_groups(void) {
     }
 }
 
+/* Two ranks that answer each other write where they have read: pieces of all messages in between stay whole, too. */
+static void messages_of_changing_sizes_are_answered(void) {
+    static const size_t counts[] = {LARGE, 40000, 262146, 7, 131072, 65537, 33000, LARGE - 1, 300};
+    for (int round = 0; round < 90 && rank < 2 && ranks > 1; round++) {
+        size_t count = counts[round * 4 % 9];
+        /* In each third of the rounds one message, or several in a row, are answered by one. */
+        int first = round / 10 % 2, messages = 1 + round / 30 * (round % 3);
+        for (int m = 0; m < messages + 1; m++) {
+            int from = m < messages ? first : 1 - first;
+            for (size_t i = 0; i < count; i++) in[i] = value(from, round, i) + m;
+            if (rank == from) {
+                OK(pennySend(in, count, pennyInt, 1 - rank, comm, NULL));
+            } else {
+                OK(pennyRecv(out, count, pennyInt, from, comm, NULL));
+                CHECK(memcmp(in, out, count * sizeof *in) == 0);
+            }
+        }
+    }
+    OK(pennyBarrier(comm, NULL));
+}
+
 static void to_oneself_both_halves_go_in_one_group(void) {
     FAILS(pennyInvalidUsage, "group", pennySend(in, 1, pennyInt, rank, comm, NULL));
     FAILS(pennyInvalidUsage, "group", pennyRecv(out, 1, pennyInt, rank, comm, NULL));
@@ -177,6 +198,7 @@ int main(void) {
     RUN(a_message_goes_from_each_rank_to_each_other);
     RUN(a_send_buffer_may_be_written_again_at_once);
     RUN(a_ring_of_messages_passes_in_groups);
+    RUN(messages_of_changing_sizes_are_answered);
     RUN(to_oneself_both_halves_go_in_one_group);
     RUN(nothing_at_all_is_sent_too);
     RUN(wrong_arguments_are_refused_by_name);

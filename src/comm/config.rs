@@ -88,7 +88,10 @@ pub(super) struct Settings {
 /// The most threads of a rank: none has more cores.
 pub const MOST_THREADS: u32 = 4096;
 
-/// Limits what a peer may announce, so that a faulty one cannot make us map the moon.
+/// The least staging memory of a rank that a program can ask for: a page.
+const LEAST_STAGING: usize = 4 << 10;
+
+/// The most, also of what a peer may announce, so that a faulty one cannot make this process map more.
 pub(super) const MOST_STAGING: u64 = 1 << 32;
 
 /// Checks the settings of the environment, for a launcher that would hear of them from each rank. `algo`: in place of `PENNY_ALGO`.
@@ -134,7 +137,7 @@ impl Settings {
             selection: Selection::parse(algo.as_deref(), reproducible.as_deref())
                 .and_then(|selection| selection.with_options(env::get("PENNY_OPTIONS").as_deref()))
                 .map_err(|e| if config.algo.is_some() { of_setting(e, "PENNY_ALGO", "algo") } else { e })?,
-            staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
+            staging: number("PENNY_STAGING", staging, "bytes from 4K to 4G such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
             single_copy: match config.single_copy {
                 None => number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
@@ -186,6 +189,10 @@ fn number<T>(name: &'static str, parse: impl Fn(&str) -> Option<T>, takes: &str)
     env::get(name).map(|text| parse(&text).ok_or_else(|| wrong(name, &text, takes))).transpose()
 }
 
+fn staging(text: &str) -> Option<usize> {
+    env::parse_bytes(text).filter(|&bytes| bytes >= LEAST_STAGING && bytes as u64 <= MOST_STAGING)
+}
+
 fn threads(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads))
 }
@@ -211,5 +218,19 @@ mod tests {
         assert_eq!(seconds_to_ms("0.0001"), Some(1), "0 would be no deadline");
         assert_eq!(seconds_to_ms("-1"), None);
         assert_eq!(seconds_to_ms("soon"), None);
+    }
+
+    #[test]
+    fn staging_memory_has_a_page_at_least_and_no_more_than_peers_accept() {
+        for (text, bytes) in [
+            ("4K", Some(4096)),
+            ("4G", Some(1 << 32)),
+            ("0", None),
+            ("4095", None),
+            ("5G", None),
+            ("999T", None),
+        ] {
+            assert_eq!(staging(text), bytes, "{text}");
+        }
     }
 }

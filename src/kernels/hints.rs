@@ -43,8 +43,6 @@ pub struct Limits {
     pub cut: usize,
     /// Not a limit: which staged copies rotate, because lines that another core has read are slow to write (docs/decisions/0075).
     pub rotation: Rotation,
-    /// Not a limit but the bytes from which on a message is answered where it was read (docs/decisions/0093, 0105).
-    pub answered_from: usize,
     /// Not a limit but the bytes above which two ranks write where they have read last, in turns to their own memory and to the other's
     /// (docs/decisions/0076); `usize::MAX`: they do not.
     pub swaps_above: usize,
@@ -87,7 +85,6 @@ impl Limits {
         around: Around::Compared,
         cut: 0,
         rotation: Rotation::Payloads,
-        answered_from: (128 << 10) + 1,
         swaps_above: 512,
         zero_copy_from: 0,
     };
@@ -105,7 +102,6 @@ impl Limits {
         around: Around::Probed,
         cut: 128 << 10,
         rotation: Rotation::Nothing,
-        answered_from: usize::MAX,
         swaps_above: usize::MAX,
         zero_copy_from: 0,
     };
@@ -116,7 +112,6 @@ impl Limits {
         by_registers: 256 << 10,
         around_from: LEAST_AROUND,
         rotation: Rotation::All,
-        answered_from: 1 << 10,
         swaps_above: 128,
         zero_copy_from: 2 << 20,
         ..Limits::ZEN_5

@@ -364,25 +364,26 @@ mod tests {
 
     #[test]
     fn places_of_pieces_are_their_pairs_own() {
-        let control =
-            Control::create(Layout::new(2, Layout::usual_staging(2, StagingKind::Rotated))).unwrap();
-        let range = |view: Payload<'_>| (view.addr() as usize, view.addr() as usize + view.bytes());
-        let (base, all) = (control.segment().base(), control.layout().total());
-        let last_at = control.layout().bytes_for_pieces() - PAIR_SLOT;
-        let mut ranges = Vec::new();
-        for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            ranges.push(range(control.pair_slot(from, to, PAIR_SLOTS as u64 - 1, PAIR_SLOT).1));
-            let [first, last] =
-                [0, last_at].map(|at| range(control.piece_place(from, to, at, PAIR_SLOT).unwrap()));
-            for (at, bytes) in
-                [(last_at + PLACES_APART, PAIR_SLOT), (last_at + PAIR_SLOT, 1), (usize::MAX, 0)]
-            {
-                assert!(control.piece_place(from, to, at, bytes).is_none(), "{bytes} bytes at {at}");
+        for kind in [StagingKind::Rotated, StagingKind::Usual] {
+            let control = Control::create(Layout::new(2, Layout::usual_staging(2, kind))).unwrap();
+            let range = |view: Payload<'_>| (view.addr() as usize, view.addr() as usize + view.bytes());
+            let (base, all) = (control.segment().base(), control.layout().total());
+            let last_at = control.layout().bytes_for_pieces() - PAIR_SLOT;
+            let mut ranges = Vec::new();
+            for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                ranges.push(range(control.pair_slot(from, to, PAIR_SLOTS as u64 - 1, PAIR_SLOT).1));
+                let [first, last] =
+                    [0, last_at].map(|at| range(control.piece_place(from, to, at, PAIR_SLOT).unwrap()));
+                for (at, bytes) in
+                    [(last_at + PLACES_APART, PAIR_SLOT), (last_at + PAIR_SLOT, 1), (usize::MAX, 0)]
+                {
+                    assert!(control.piece_place(from, to, at, bytes).is_none(), "{bytes} bytes at {at}");
+                }
+                ranges.push((first.0, last.1));
             }
-            ranges.push((first.0, last.1));
+            ranges.sort_unstable();
+            assert!(ranges.windows(2).all(|w| w[0].1 <= w[1].0));
+            assert!(ranges.iter().all(|range| base <= range.0 && range.1 <= base + all));
         }
-        ranges.sort_unstable();
-        assert!(ranges.windows(2).all(|w| w[0].1 <= w[1].0));
-        assert!(ranges.iter().all(|range| base <= range.0 && range.1 <= base + all));
     }
 }

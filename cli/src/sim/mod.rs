@@ -52,7 +52,7 @@ Examples:
 #[command(after_help = EXAMPLES,
           mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; default: the first size only")),
           mut_arg("step_factor", |arg| arg.default_value("2")),
-          mut_arg("fabric", |arg| arg.required(false).required_unless_present("published").default_value("")),
+          mut_arg("fabric", |arg| arg.required(false).required_unless_present("published").default_value("").hide_default_value(true)),
           mut_args(|arg| if is_of_one_call(arg.get_id().as_str()) { arg.conflicts_with("workload") } else { arg }))]
 pub struct Args {
     /// The collective

@@ -98,14 +98,19 @@ fn back_off(stream: &StreamQueue) -> Option<Driven> {
             }
             continue;
         }
-        let is_left_undone = stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT;
-        if is_left_undone && stood + pause > most_stood(stream) {
-            break;
+        if stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT {
+            stood += pause;
+            if stood >= most_stood(stream) {
+                break;
+            }
+            if stream.drive(0) == Driven::Ended {
+                return Some(Driven::Ended);
+            }
+            // What this look has made is not the program's progress.
+            (unchanged, before) = (0, look());
+            continue;
         }
-        stood = if is_left_undone { stood + pause } else { Duration::ZERO };
-        if is_left_undone && stream.drive(0) == Driven::Ended {
-            return Some(Driven::Ended);
-        }
+        stood = Duration::ZERO;
         unchanged = if now == before { unchanged + 1 } else { 0 };
         pause = (pause * 2).min(LONGEST_PAUSE);
         before = now;
@@ -113,7 +118,7 @@ fn back_off(stream: &StreamQueue) -> Option<Driven> {
     driven
 }
 
-/// Returns how long a call may stand still before a worker that has backed off makes it.
+/// Returns for how long the program may go on with nothing of a stream before a worker that has backed off makes what is queued.
 fn most_stood(stream: &StreamQueue) -> Duration {
     if stream.help.lacks_core() { STANDS_WITHOUT_CORE } else { Duration::ZERO }
 }

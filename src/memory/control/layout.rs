@@ -68,9 +68,9 @@ pub const PLACES_APART: usize = 128;
 /// Bytes through which ranks rotate: more than the second-level caches of two cores hold.
 const ROTATED: usize = 2 << 20;
 
-/// Bytes of places for the pieces of messages where only those rotate that can be answered: more than the 24 pieces after which a place
-/// is its owner's again (`transport/pair/places.rs`).
-const ANSWERED: usize = 1 << 20;
+/// Bytes of the places for large messages of two ranks that do not rotate: room for 31 pieces. A place is its owner's again after 24
+/// (`transport/pair/places.rs`).
+const PIECES_OF_TWO: usize = 1 << 20;
 
 impl Layout {
     /// Computes the layout for `nranks` ranks with `staging` bytes of staging each, rounded up to pages.
@@ -99,7 +99,7 @@ impl Layout {
         let pieces_at = rings_at + n * n * (Self::RING + signals::PAGE);
         let pieces = match n {
             ..=4 if rotates => ROTATED,
-            2 => ANSWERED,
+            2 => PIECES_OF_TWO,
             _ => 0,
         };
         let total = pieces_at + n * n * pieces;

@@ -80,7 +80,9 @@ impl Pcie {
 
     /// Says what the ports do not show.
     pub fn describe(&self) -> String {
-        format!("PCIe, {} switches, {} host bridges", self.switches, self.roots)
+        let switches = if self.switches == 1 { "switch" } else { "switches" };
+        let bridges = if self.roots == 1 { "bridge" } else { "bridges" };
+        format!("PCIe, {} {switches}, {} host {bridges}", self.switches, self.roots)
     }
 
     /// Returns the switch of device or NIC `number`, of which there are `of`.

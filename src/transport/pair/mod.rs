@@ -42,7 +42,7 @@ const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
 /// The largest message that is copied out four pages side by side, where that pays.
-const SIDE_BY_SIDE: usize = 512 << 10;
+const MOST_SIDE_BY_SIDE: usize = 512 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -213,7 +213,7 @@ impl<'a> PairTransfer<'a> {
             (self.heap, self.way) = (None, 0);
         }
         peer.reserve_ring(t, self.peer, self.send)?;
-        if self.send {
+        if self.send && self.heap.is_none() {
             t.reserve_places(self.peer, self.data.bytes(), &mut peer.places)?;
         }
         if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
@@ -363,12 +363,12 @@ impl<'a> PairTransfer<'a> {
                 let piece = self.piece(self.slots);
                 let place = t.piece_from(self.peer, index, piece.bytes(), args)?;
                 // Of larger messages the receiver's own lines are no longer in its cache.
-                if total > 1 && self.data.bytes() <= hints::limits().side_by_side.min(SIDE_BY_SIDE) {
+                if total > 1 && self.data.bytes() <= hints::limits().side_by_side.min(MOST_SIDE_BY_SIDE) {
                     hints::copy_side_by_side(piece, place);
                 } else {
                     kernels::copy(piece, place, is_streamed);
                 }
-                peer.places.has_read(args, index, piece.bytes());
+                peer.places.has_read(args, index, piece.bytes(), self.data.bytes());
             }
             die_point!(73 "pair_read");
             self.slots += 1;

@@ -1,6 +1,6 @@
 //! How a message is cut into pieces, and whether a piece lies in its slot or in a place (see `places.rs`).
 
-use super::places::{ANSWERED, PLACED_FROM, PiecePlaces, is_placed};
+use super::places::{ANSWERED, LATELY, PLACED_FROM, PiecePlaces, is_placed};
 use super::{FINE, IN_HEAP, MEDIUM, Peer};
 use crate::error::{Error, Result};
 use crate::kernels::hints;
@@ -9,6 +9,7 @@ use crate::memory::view::Payload;
 use crate::transport::Transport;
 use crate::transport::pace::Pace;
 use crate::types::Rank;
+use std::ops::Range;
 
 /// Returns the flag of a message of `bytes` bytes that is cut into smaller pieces than slots hold; 0: it is not.
 pub(super) fn cut(bytes: usize) -> u64 {
@@ -63,6 +64,10 @@ pub(super) struct PieceTarget<'a> {
     /// What the slot's line says of the place; 0: the piece lies in the slot.
     pub place: u64,
 }
+
+/// Bytes of the messages that two ranks answer where they were read, on processors where nothing else of messages has places
+/// (docs/decisions/0105).
+const ANSWERED_IN_PLACE: Range<usize> = (128 << 10) + 1..hints::STREAMED_FROM;
 
 /// Larger pieces have places also where nobody answers them: up to here messages are quickest through few lines.
 const STAY: usize = 4 << 10;
@@ -130,19 +135,30 @@ impl Transport {
     /// two ranks on cores of their own, which are answered there.
     #[inline]
     fn has_places(&self, bytes: usize) -> bool {
-        let answered = hints::limits().answered_from..hints::STREAMED_FROM;
-        self.rotates() || self.swaps() && answered.contains(&bytes) && self.single_copy().has_own_cores()
+        self.rotates()
+            || self.swaps() && ANSWERED_IN_PLACE.contains(&bytes) && self.single_copy().has_own_cores()
     }
 
-    /// Makes sure that this rank can write pieces of a message of `bytes` bytes to places.
+    /// Makes sure that this rank can write pieces of a message of `bytes` bytes to places, if any of them may take one.
     #[inline]
     pub(super) fn reserve_places(&self, to: Rank, bytes: usize, places: &mut PiecePlaces) -> Result<()> {
-        if bytes >= PLACED_FROM && places.all == 0 && self.has_places(bytes) {
+        let rotates = self.rotates();
+        if bytes >= PLACED_FROM
+            && places.all == 0
+            && (rotates || places.has_answers)
+            && self.has_places(bytes)
+        {
             let all = self.control().layout().bytes_for_pieces();
-            if all > 0 {
-                self.control().reserve_places_for_pieces(self.rank(), to)?;
+            // A rank that rotates looks at what was read that long ago.
+            if all == 0 || rotates && all <= LATELY {
+                return Ok(());
             }
-            places.all = all;
+            match self.control().reserve_places_for_pieces(self.rank(), to) {
+                Ok(()) => places.all = all,
+                Err(why) if rotates => return Err(why),
+                // There is no memory for what would only be quicker.
+                Err(_) => {}
+            }
         }
         Ok(())
     }

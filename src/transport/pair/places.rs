@@ -7,8 +7,8 @@
 //!
 //! Where lines that another core has read are slow to write, they are quick for the core that has read them (docs/decisions/0093). So
 //! a rank writes first to places that it has read, those of the peer and its own that have come back, and else to the next one of its
-//! own (docs/decisions/0075). Where only that is slow which a peer has just read, the last pieces of large messages alone have places, in
-//! which they can be answered (docs/decisions/0105).
+//! own (docs/decisions/0075). On other processors two ranks do so in large messages alone: what finds no place that was read lies in its
+//! slot, but for the last pieces, whose places the answer will take (docs/decisions/0105).
 //!
 //! Flow control of places follows from the numbers of slots, without an acknowledgement of its own. The receiver of a piece may write one
 //! answer to the piece's place, until it has taken [`ANSWERED`] more slots. The owner may overwrite the place in two cases: it has read an answer
@@ -39,14 +39,14 @@ pub(super) const ANSWERED: u64 = 16;
 /// Slots after which a place is the owner's again, whether or not there was an answer.
 const APART: u64 = ANSWERED + PAIR_SLOTS as u64;
 /// How far behind the next place of its own lie those that a peer has read and whose answers are over.
-const LATELY: usize = 1 << 20;
+pub(super) const LATELY: usize = 1 << 20;
 
 /// The places of this rank's pieces to a peer, and those that it has read.
 #[derive(Clone, Default)]
 pub(super) struct PiecePlaces {
     /// Bytes of its own places; 0: none are reserved.
     pub all: usize,
-    /// The last piece that this rank has read was large enough for a place.
+    /// The last message that this rank has read was large enough for a place.
     pub has_answers: bool,
     /// Where the next place of its own lies.
     next: usize,
@@ -67,10 +67,10 @@ struct ReadPlace {
 }
 
 impl PiecePlaces {
-    /// Notes that the piece of a slot from the peer has been read.
+    /// Notes that the piece of a slot from the peer has been read, of a message of `of` bytes.
     #[inline]
-    pub fn has_read(&mut self, args: u64, index: u64, bytes: usize) {
-        self.has_answers = bytes >= PLACED_FROM;
+    pub fn has_read(&mut self, args: u64, index: u64, bytes: usize, of: usize) {
+        self.has_answers = of >= PLACED_FROM;
         if is_placed(args) {
             self.keep(ReadPlace { of_peer: args & OF_RECEIVER == 0, index, at: offset(args), bytes });
         }

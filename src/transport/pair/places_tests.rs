@@ -122,7 +122,7 @@ impl Model {
         let is_refused = self.draw(16) < self.refused;
         let side = &mut self.sides[me];
         if !is_refused {
-            side.places.has_read(piece.args, index, piece.bytes);
+            side.places.has_read(piece.args, index, piece.bytes, piece.bytes);
         }
         side.taken = index + 1;
         if side.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
@@ -193,7 +193,7 @@ fn two_ranks_that_answer_each_other_stay_in_one_place() {
         let found = sides[me].take_read(index, 16 << 10, index + me as u64);
         let found = found.or_else(|| sides[me].take_next(index, 16 << 10, std::iter::empty()));
         let found = found.expect("nobody else is there");
-        sides[1 - me].has_read(found, index, 16 << 10);
+        sides[1 - me].has_read(found, index, 16 << 10, 16 << 10);
         args.push(found);
     }
     assert!(args.iter().all(|&found| super::offset(found) == 0));

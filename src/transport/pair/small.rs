@@ -54,7 +54,7 @@ impl PairTransfer<'_> {
             return false;
         }
         kernels::copy(self.data, slot, false);
-        peer.places.has_read(args, index, self.data.bytes());
+        peer.places.has_read(args, index, self.data.bytes(), self.data.bytes());
         die_point!(73 "pair_read");
         peer.taken = index + 1;
         if peer.is_to_be_told() {
