@@ -58,7 +58,7 @@ static void messages_of_changing_sizes_are_answered(void) {
     static const size_t counts[] = {LARGE, 40000, 262146, 7, 131072, 65537, 33000, LARGE - 1, 300};
     for (int round = 0; round < 90 && rank < 2 && ranks > 1; round++) {
         size_t count = counts[round * 4 % 9];
-        /* In each third of the rounds one message, or several in a row, are answered by one. */
+        /* One message answers one, in later rounds up to five in a row. */
         int first = round / 10 % 2, messages = 1 + round / 30 * (round % 3);
         for (int m = 0; m < messages + 1; m++) {
             int from = m < messages ? first : 1 - first;

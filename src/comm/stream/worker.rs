@@ -73,7 +73,7 @@ fn back_off(stream: &StreamQueue) -> Option<Driven> {
     let look = || (stream.done.get(), stream.queued.get(), stream.driven_by_others.load(Ordering::Relaxed));
     let (mut pause, mut unchanged, mut before) = (FIRST_PAUSE, 0, look());
     let mut stood = Duration::ZERO;
-    // BOUND: `IDLE_LOOKS` looks in a row at which nothing has changed.
+    // BOUND: `IDLE_LOOKS` looks in a row at which nothing has changed, or `STANDS_WITHOUT_CORE` without progress of the program.
     while unchanged < IDLE_LOOKS && !stream.is_worker_only.load(Ordering::Relaxed) {
         if stream.help.lacks_core() {
             pause = PAUSE_WITHOUT_CORE;
