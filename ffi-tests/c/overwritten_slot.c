@@ -23,7 +23,9 @@ static pennyResult_t ring(pennyComm_t comm, int waits_for_free_slots, unsigned t
     OK(pennySemaphoreCreate(comm, pennySemaphoreDma, "received", 1, &received));
     OK(pennySemaphoreCreate(comm, pennySemaphoreRegular, "is free", 1, &is_free));
     memset(slots, rank, 2 * BYTES);
-    OK(pennyShmemBarrierAll(comm));
+    /* A rank that has left the barrier may be told of the race and abort before this one has left it. */
+    pennyResult_t met = pennyShmemBarrierAll(comm);
+    if (met != pennySuccess) return met;
     for (int step = 0; step < STEPS; step++) {
         pennyRemoteCopy_t copy = {
             .src = slots + step % 2 * BYTES,
