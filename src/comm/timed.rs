@@ -100,10 +100,10 @@ impl CommCore {
             |spec: (u64, u64), from: Rank, to: Rank| (transfer_spec(spec.0, spec.1), vec![from, to]);
         let mut own = Vec::new();
         for x in transfers.iter().filter(|x| x.peer != self.rank() as i32) {
-            let x = x.check(self.rank(), self.nranks())?;
-            let ((count, size, _), me) = (x.amount(), self.rank());
-            let (from, to) = if x.send { (me, x.peer) } else { (x.peer, me) };
-            own.push(transfer((count, size), from, to));
+            x.check(self.rank(), self.nranks())?;
+            let (me, peer) = (self.rank(), x.peer as Rank);
+            let (from, to) = if x.send { (me, peer) } else { (peer, me) };
+            own.push(transfer((x.count as u64, x.dtype.size() as u64), from, to));
         }
         let mut total_ps = self.timing().estimate(&own)?;
         for call in joint {

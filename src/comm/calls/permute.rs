@@ -239,7 +239,7 @@ impl PolledPermute {
                 kernels::zero(checked.output);
             }
             let transfers = self.permute.transfers(&checked);
-            self.stage = Stage::Moving(point_to_point::PolledTransfers::begin(c, &transfers, true)?);
+            self.stage = Stage::Moving(point_to_point::PolledTransfers::begin(c, transfers.iter(), true)?);
         }
         match &mut self.stage {
             Stage::Moving(transfers) => transfers.poll(c),

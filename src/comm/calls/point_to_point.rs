@@ -3,10 +3,9 @@
 use super::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
 use crate::comm::onesided::registrations::Registrations;
-use crate::comm::onesided::zero_copy::ZeroCopy;
 use crate::error::{Error, Result};
 use crate::kernels::divided;
-use crate::memory::view::Address;
+use crate::memory::view::{Address, Payload};
 use crate::transport::pair::{self, Arrived};
 use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
@@ -29,9 +28,19 @@ pub struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    /// Checks the arguments for a rank of a communicator.
-    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
-        self.checked(rank, nranks, &Registrations::of(rank, ZeroCopy::new(Some(0), false)), None)
+    /// Checks the arguments for a rank of a communicator. Returns the buffer.
+    #[inline]
+    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<Payload<'a>> {
+        if !(0..nranks as i32).contains(&self.peer) {
+            return Err(Error::no_rank("peer", self.peer, nranks));
+        }
+        let Some(bytes) = self.bytes() else {
+            return Err(self.refusal(rank, None));
+        };
+        if self.buffer.is_null() && bytes > 0 {
+            return Err(self.refusal(rank, Some(bytes)));
+        }
+        Ok(self.buffer.view(bytes))
     }
 
     /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data. `lends`: what its
@@ -44,22 +53,19 @@ impl<'a> Transfer<'a> {
         registered: &Registrations,
         lends: Option<bool>,
     ) -> Result<pair::PairTransfer<'a>> {
-        if !(0..nranks as i32).contains(&self.peer) {
-            return Err(Error::no_rank("peer", self.peer, nranks));
-        }
-        let Some(bytes) = self.bytes() else {
-            return Err(self.refusal(rank, None));
-        };
-        if self.buffer.is_null() && bytes > 0 {
-            return Err(self.refusal(rank, Some(bytes)));
-        }
-        let data = self.buffer.view(bytes);
+        let data = self.check(rank, nranks)?;
         // Only the receiver reads what is sent from where it lies.
-        let is_read = self.send && bytes >= pair::HEAP_FROM;
+        let is_read = self.send && data.bytes() >= pair::HEAP_FROM;
         let shared = if is_read { registered.reach_message(data, lends) } else { None };
+        Ok(self.half(data, shared))
+    }
+
+    /// Returns the transfer that has not begun. `shared`: where the receiver can read the data.
+    #[inline(always)]
+    fn half(&self, data: Payload<'a>, shared: Option<u64>) -> pair::PairTransfer<'a> {
         let transfer =
             pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
-        Ok(if self.of_collective { transfer.of_collective() } else { transfer })
+        if self.of_collective { transfer.of_collective() } else { transfer }
     }
 
     /// Returns its bytes, if memory can hold as many.
@@ -87,15 +93,25 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     if transfers.is_empty() {
         return Ok(());
     }
-    c.usable()?;
-    c.broken()?;
-    let (rank, nranks) = (c.rank(), c.nranks());
     if let [single] = transfers
-        && single.peer != rank as i32
+        && single.peer != c.rank() as i32
     {
-        let mut single = single.checked(rank, nranks, &c.registered, None)?;
+        c.usable()?;
+        c.broken()?;
+        let mut single = single.checked(c.rank(), c.nranks(), &c.registered, None)?;
         return exchange(c, std::slice::from_mut(&mut single), &[]);
     }
+    run_listed(c, transfers.iter(), grouped)
+}
+
+/// Runs transfers that something else lists.
+pub(in crate::comm) fn run_listed<'t, 'a: 't>(
+    c: &mut CommCore,
+    transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
+    grouped: bool,
+) -> Result<()> {
+    c.usable()?;
+    c.broken()?;
     let Checked { mut batch, own } = check_all(c, transfers, grouped)?;
     exchange(c, &mut batch, &own)
 }
@@ -130,7 +146,7 @@ pub(in crate::comm) fn run_with(
 ) -> Result<()> {
     c.usable()?;
     c.broken()?;
-    let Checked { mut batch, own } = check_all(c, receives, true)?;
+    let Checked { mut batch, own } = check_all(c, receives.iter(), true)?;
     batch.extend(sends);
     exchange(c, &mut batch, &own)
 }
@@ -140,7 +156,7 @@ pub(in crate::comm) fn run_untimed(c: &mut CommCore, transfers: &[Transfer]) -> 
     if transfers.is_empty() {
         return Ok(());
     }
-    let Checked { mut batch, own } = check_all(c, transfers, true)?;
+    let Checked { mut batch, own } = check_all(c, transfers.iter(), true)?;
     count(c, &batch);
     exchange_bytes(c, &mut batch, &own)
 }
@@ -148,37 +164,50 @@ pub(in crate::comm) fn run_untimed(c: &mut CommCore, transfers: &[Transfer]) -> 
 /// Transfers that are right by themselves.
 struct Checked<'a> {
     batch: Vec<pair::PairTransfer<'a>>,
-    /// Those of the rank to itself, which are copies: send and receive.
-    own: Vec<[pair::PairTransfer<'a>; 2]>,
+    own: Vec<OwnCopy<'a>>,
+}
+
+/// A transfer of the rank to itself.
+struct OwnCopy<'a> {
+    from: Payload<'a>,
+    to: Payload<'a>,
 }
 
 /// Checks transfers that belong together.
-fn check_all<'a>(c: &CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<Checked<'a>> {
+fn check_all<'t, 'a: 't>(
+    c: &CommCore,
+    transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
+    grouped: bool,
+) -> Result<Checked<'a>> {
     let (rank, nranks) = (c.rank(), c.nranks());
-    let mut batch = Vec::with_capacity(transfers.len());
-    let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    let lends = if grouped { lends(transfers, rank, &c.registered) } else { None };
-    for transfer in transfers {
+    let mut batch = Vec::with_capacity(transfers.size_hint().0);
+    let mut has_own = false;
+    let lends = if grouped { lends(transfers.clone(), rank, &c.registered) } else { None };
+    for transfer in transfers.clone() {
         let checked = transfer.checked(rank, nranks, &c.registered, lends)?;
-        match (checked.peer == rank, checked.send) {
-            (false, _) => batch.push(checked),
-            (true, true) => sends.push(checked),
-            (true, false) => receives.push(checked),
+        match checked.peer == rank {
+            false => batch.push(checked),
+            true => has_own = true,
         }
     }
-    Ok(Checked { batch, own: to_oneself(rank, sends, receives, grouped)? })
+    let own = if has_own { own_copies(rank, transfers, grouped)? } else { Vec::new() };
+    Ok(Checked { batch, own })
 }
 
 /// Decides for the messages of a group whether receivers read them where they lie. `None`: each goes by its size. Where nothing is received
 /// the group's sends are like any others: a program may send before it receives, and is to find out at its first exchange if it may not.
-fn lends(transfers: &[Transfer], rank: Rank, registered: &Registrations) -> Option<bool> {
+fn lends<'t, 'a: 't>(
+    transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
+    rank: Rank,
+    registered: &Registrations,
+) -> Option<bool> {
     let reached = |transfer: &Transfer<'_>| {
         let bytes = transfer.bytes().filter(|&bytes| bytes >= pair::HEAP_FROM)?;
         registered.may_reach(transfer.buffer.view(bytes)).then_some(bytes)
     };
-    let sends = || transfers.iter().filter(|transfer| transfer.send && transfer.peer != rank as i32);
+    let sends = || transfers.clone().filter(|transfer| transfer.send && transfer.peer != rank as i32);
     let largest = sends().filter_map(reached).max()?;
-    if transfers.iter().all(|transfer| transfer.send) {
+    if transfers.clone().all(|transfer| transfer.send) {
         return None;
     }
     registered.lends(largest, sends().count())
@@ -186,11 +215,7 @@ fn lends(transfers: &[Transfer], rank: Rank, registered: &Registrations) -> Opti
 
 /// Moves the bytes; on a declared machine, in its time.
 #[inline(always)]
-fn exchange(
-    c: &mut CommCore,
-    batch: &mut [pair::PairTransfer<'_>],
-    own: &[[pair::PairTransfer<'_>; 2]],
-) -> Result<()> {
+fn exchange(c: &mut CommCore, batch: &mut [pair::PairTransfer<'_>], own: &[OwnCopy<'_>]) -> Result<()> {
     count(c, batch);
     if !c.timing().is_declared() {
         return exchange_bytes(c, batch, own);
@@ -201,11 +226,7 @@ fn exchange(
 
 /// Moves the bytes, whatever time it is on a machine.
 #[inline(always)]
-fn exchange_bytes(
-    c: &mut CommCore,
-    batch: &mut [pair::PairTransfer<'_>],
-    own: &[[pair::PairTransfer<'_>; 2]],
-) -> Result<()> {
+fn exchange_bytes(c: &mut CommCore, batch: &mut [pair::PairTransfer<'_>], own: &[OwnCopy<'_>]) -> Result<()> {
     let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
     begin_bytes(c, batch, own, &mut progress);
     move_bytes(c, batch, &mut progress)
@@ -215,16 +236,16 @@ fn exchange_bytes(
 fn begin_bytes(
     c: &mut CommCore,
     batch: &mut [pair::PairTransfer<'_>],
-    own: &[[pair::PairTransfer<'_>; 2]],
+    own: &[OwnCopy<'_>],
     progress: &mut TransferProgress,
 ) {
     if own.is_empty() {
         return;
     }
     transfers::advance_all(&c.transport, &mut c.pairs, batch, progress);
-    for [from, to] in own {
-        let threads = c.transport.threads_for(to.data().bytes());
-        if let Err(error) = divided::copy(threads, to.data(), from.data(), false) {
+    for OwnCopy { from, to } in own {
+        let threads = c.transport.threads_for(to.bytes());
+        if let Err(error) = divided::copy(threads, *to, *from, false) {
             progress.failed(error);
         }
     }
@@ -252,13 +273,20 @@ fn move_bytes(
 pub(in crate::comm) struct PolledTransfers<'a> {
     batch: Vec<pair::PairTransfer<'a>>,
     /// Copies that are still to be made.
-    own: Vec<[pair::PairTransfer<'a>; 2]>,
+    own: Vec<OwnCopy<'a>>,
     progress: TransferProgress,
 }
 
 impl<'a> PolledTransfers<'a> {
     /// Begins transfers that run side by side, as [`run`] does.
-    pub fn begin(c: &mut CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<PolledTransfers<'a>> {
+    pub fn begin<'t>(
+        c: &mut CommCore,
+        transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
+        grouped: bool,
+    ) -> Result<PolledTransfers<'a>>
+    where
+        'a: 't,
+    {
         PolledTransfers::of(c, Vec::new(), transfers, grouped)
     }
 
@@ -268,15 +296,18 @@ impl<'a> PolledTransfers<'a> {
         sends: Vec<pair::PairTransfer<'a>>,
         receives: &[Transfer<'a>],
     ) -> Result<PolledTransfers<'a>> {
-        PolledTransfers::of(c, sends, receives, true)
+        PolledTransfers::of(c, sends, receives.iter(), true)
     }
 
-    fn of(
+    fn of<'t>(
         c: &mut CommCore,
         checked: Vec<pair::PairTransfer<'a>>,
-        transfers: &[Transfer<'a>],
+        transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
         grouped: bool,
-    ) -> Result<PolledTransfers<'a>> {
+    ) -> Result<PolledTransfers<'a>>
+    where
+        'a: 't,
+    {
         c.usable()?;
         c.broken()?;
         let Checked { mut batch, own } = check_all(c, transfers, grouped)?;
@@ -315,27 +346,30 @@ pub(in crate::comm) fn check_own<'t>(
 }
 
 /// Finds the copies that transfers of a rank to itself are: the k-th send meets the k-th receive.
-fn to_oneself<'a>(
+fn own_copies<'t, 'a: 't>(
     rank: Rank,
-    sends: Vec<pair::PairTransfer<'a>>,
-    receives: Vec<pair::PairTransfer<'a>>,
+    transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,
     grouped: bool,
-) -> Result<Vec<[pair::PairTransfer<'a>; 2]>> {
-    check_halves(rank, sends.len(), receives.len(), grouped)?;
-    let copies: Vec<_> = sends.into_iter().zip(receives).map(<[_; 2]>::from).collect();
-    for [from, to] in &copies {
-        if !from.fits(to) {
+) -> Result<Vec<OwnCopy<'a>>> {
+    let of = |send| {
+        transfers.clone().filter(move |transfer| transfer.peer == rank as i32 && transfer.send == send)
+    };
+    check_halves(rank, of(true).count(), of(false).count(), grouped)?;
+    let copy = |(send, receive): (&Transfer<'a>, &Transfer<'a>)| {
+        let [from, to] = [send, receive].map(|half| half.buffer.view(half.bytes().unwrap_or(0)));
+        if (send.dtype, send.count) != (receive.dtype, receive.count) {
             return Err(Error::usage(format!(
                 "rank {rank} sends itself ({}) and receives ({}); both ends must pass the same count and type",
-                from.text(),
-                to.text()
+                send.half(from, None).text(),
+                receive.half(to, None).text()
             )));
         }
-        if from.data().overlaps(to.data()) && from.data().addr() != to.data().addr() {
+        if from.overlaps(to) && from.addr() != to.addr() {
             return Err(Error::argument(format!("rank {rank} sends itself overlapping buffers")));
         }
-    }
-    Ok(copies)
+        Ok(OwnCopy { from, to })
+    };
+    of(true).zip(of(false)).map(copy).collect()
 }
 
 #[cfg(test)]

@@ -181,6 +181,11 @@ pub(super) fn end() -> Result<()> {
     let _recorded = recorder::record(|description| {
         queue.iter().for_each(|(call, on)| call.describe(description, on.map_or(0, StreamHandle::bits)));
     });
+    if let Some(made) = one_rank::make(&queue) {
+        queue.clear();
+        keep_empty(queue);
+        return made.and(ended);
+    }
     stream::make_group_at_once(&mut queue);
     if queue.is_empty() {
         keep_empty(queue);
@@ -242,6 +247,7 @@ pub(in crate::comm) mod batch;
 pub(in crate::comm) mod both_halves;
 mod helped;
 pub(in crate::comm) mod one_pass;
+pub(in crate::comm) mod one_rank;
 pub(in crate::comm) mod polled;
 pub(in crate::comm) mod recording;
 mod shares;

@@ -270,7 +270,7 @@ impl PolledShare {
     /// Begins the transfers of a list; behind the last, the collectives.
     fn begin_transfers(&mut self, at: usize, c: &mut CommCore) -> Result<Stage> {
         let Some(transfers) = self.share.transfers.get(at) else { return Ok(Stage::Before(0)) };
-        let begun = point_to_point::PolledTransfers::begin(c, transfers, self.grouped)?;
+        let begun = point_to_point::PolledTransfers::begin(c, transfers.iter(), self.grouped)?;
         Ok(Stage::Transfers(at, begun))
     }
 

@@ -86,7 +86,10 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
 /// nothing.
 pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
     let mut on: Vec<(StreamHandle, CommHandle)> = Vec::new();
-    let [(Queued::Transfer(..), _), _, ..] = calls else { return None };
+    let [(Queued::Transfer(comm, ..), _), _, ..] = calls else { return None };
+    if calls.iter().all(|(call, _)| call.comm() == *comm) {
+        return None;
+    }
     let queued = calls.iter().filter_map(|(call, stream)| Some((call, (*stream)?)));
     for (call, stream) in queued.clone() {
         if on.iter().all(|(known, _)| *known != stream) {

@@ -12,9 +12,10 @@ use super::readiness::{BegunCall, begin, end, guarded, hold, is_alone, largest, 
 use super::table::{Placed, STREAMS};
 use super::task::Calls;
 use super::turn::is_worker;
-use crate::comm::calls::point_to_point::{PolledTransfers, Transfer};
+use crate::comm::calls::point_to_point::PolledTransfers;
 use crate::comm::communicator::CommCore;
-use crate::comm::group::batch::{GROUP, Queued};
+use crate::comm::group::batch::GROUP;
+use crate::comm::group::one_rank;
 use crate::comm::group::polled::PolledBatch;
 use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle};
@@ -29,15 +30,11 @@ type Begun = BegunCall<PolledTransfers<'static>>;
 
 /// Makes or begins the transfers of a rank, those of a group or one alone. Returns false if they have to be queued.
 pub(in crate::comm) fn make_transfers_at_once(calls: &[Placed], grouped: bool) -> bool {
-    let [(Queued::Transfer(comm, _, inner), Some(on)), ..] = calls else { return false };
-    let are_of_one = |(call, stream): &Placed| match call {
-        Queued::Transfer(of, _, of_inner) => (of, of_inner, stream) == (comm, inner, &Some(*on)),
-        _ => false,
-    };
-    if calls.len() > MOST_CALLS || is_worker() || is_on_machine() || !calls.iter().all(are_of_one) {
+    if calls.len() > MOST_CALLS || is_worker() || is_on_machine() {
         return false;
     }
-    STREAMS.with(*on, |stream| try_make(*comm, calls, grouped, stream).is_some()).unwrap_or(false)
+    let Some((comm, Some(on))) = one_rank::of(calls) else { return false };
+    STREAMS.with(on, |stream| try_make(comm, calls, grouped, stream).is_some()).unwrap_or(false)
 }
 
 fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<StreamQueue>) -> Option<()> {
@@ -49,7 +46,7 @@ fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<Stre
             return None;
         }
         // Arguments that do not fit are refused where they are queued.
-        let under_way = begin(c, |c| PolledTransfers::begin(c, &transfers(calls), grouped).ok())?;
+        let under_way = begin(c, |c| PolledTransfers::begin(c, one_rank::transfers(calls), grouped).ok())?;
         Some(poll_for_peers(c, bytes, stream, under_way, |c, under_way| poll(c, under_way, name, stream)))
     });
     if let Some(BegunCall { begun, turn }) = left? {
@@ -57,15 +54,6 @@ fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<Stre
         leave(stream, tasks, comm, turn, |turns| Calls::begun(name, batch, turns, bytes));
     }
     Some(())
-}
-
-/// Returns the transfers among calls.
-fn transfers(calls: &[Placed]) -> Vec<Transfer<'static>> {
-    let transfer = |(call, _): &Placed| match call {
-        Queued::Transfer(_, transfer, _) => Some(*transfer),
-        _ => None,
-    };
-    calls.iter().filter_map(transfer).collect()
 }
 
 /// Goes on with transfers as far as they come without waiting. `None`: they are over, and their stream has been told of a failure.

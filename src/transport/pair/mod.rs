@@ -176,11 +176,6 @@ impl<'a> PairTransfer<'a> {
         self.data
     }
 
-    /// Do these two halves, of one rank, fit?
-    pub fn fits(&self, other: &PairTransfer) -> bool {
-        (self.dtype, self.count) == (other.dtype, other.count)
-    }
-
     #[inline]
     fn piece(&self, index: u64) -> Payload<'a> {
         let (bytes, piece) = (self.data.bytes(), piece_bytes(self.way));

@@ -78,7 +78,7 @@ impl PolledVector {
 
     fn moving(c: &mut CommCore, vector: &Vector<'static>, moves: Moves<'static>) -> Result<Stage> {
         Ok(match moves {
-            Moves::Transfers(transfers) => Stage::Moving(PolledTransfers::begin(c, &transfers, true)?),
+            Moves::Transfers(transfers) => Stage::Moving(PolledTransfers::begin(c, transfers.iter(), true)?),
             Moves::Copied(sends, receives) => {
                 let words = [vector.copy_of_input(), Vec::new()];
                 let made = WithWords::new(words, |input, _| {
