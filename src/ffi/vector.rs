@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::memory::view::Address;
 use crate::types::RedOp;
 
-/// Copies a caller's list of one entry for each rank.
+/// Reads a caller's list of one entry for each rank.
 ///
 /// # Safety
-/// The list has `ranks` entries.
-unsafe fn list(name: &str, first: *const usize, ranks: usize) -> Result<Vec<usize>> {
+/// The list has `ranks` entries, until all are read.
+unsafe fn list(name: &str, first: *const usize, ranks: usize) -> Result<impl Iterator<Item = usize>> {
     if first.is_null() {
         return Err(Error::argument(format!(
             "{name} is NULL; pass one entry for each of the {ranks} ranks of comm"
         )));
     }
     // SAFETY: the caller's promise. C may have aligned them badly.
-    Ok((0..ranks).map(|rank| unsafe { first.add(rank).read_unaligned() }).collect())
+    Ok((0..ranks).map(move |rank| unsafe { first.add(rank).read_unaligned() }))
 }
 
 /// Reads the blocks of a buffer; without displacements they lie one behind the other.
@@ -36,19 +36,17 @@ unsafe fn blocks(
     let ranks = comm::count(comm)? as usize;
     // SAFETY: the caller's promise.
     let counts = unsafe { list(counts_name, counts, ranks) }?;
-    let displs = match displs.is_null() {
-        true => counts
-            .iter()
-            .scan(0usize, |end, &count| {
-                let at = *end;
-                *end = end.saturating_add(count);
-                Some(at)
-            })
-            .collect(),
-        // SAFETY: the caller's promise.
-        false => unsafe { list(displs_name, displs, ranks) }?,
-    };
-    Ok(counts.into_iter().zip(displs).map(|(count, at)| VectorBlock { count, at }).collect())
+    if displs.is_null() {
+        let behind_the_other = counts.scan(0usize, |end, count| {
+            let at = *end;
+            *end = end.saturating_add(count);
+            Some(VectorBlock { count, at })
+        });
+        return Ok(behind_the_other.collect());
+    }
+    // SAFETY: the caller's promise.
+    let displs = unsafe { list(displs_name, displs, ranks) }?;
+    Ok(counts.zip(displs).map(|(count, at)| VectorBlock { count, at }).collect())
 }
 
 /// Tells whether this rank is the root. A root that is no rank is refused later, by name.

@@ -1,8 +1,10 @@
-//! A group of sends and receives of one rank, such as an exchange with its neighbours or an all-to-all by messages.
+//! A group of one rank's sends and receives, such as an exchange with its neighbours or an all-to-all by messages, or of its collectives.
 //!
-//! Its transfers run side by side from the group's own list: there is nothing to divide among communicators, streams or inner groups.
+//! Transfers run side by side, and collectives one after the other, from the group's own list: there is nothing to divide among communicators,
+//! streams or inner groups.
 
 use super::batch::Queued;
+use crate::comm::calls::collective::Call;
 use crate::comm::calls::point_to_point::{self, Transfer};
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::stream::{Placed, StreamHandle};
@@ -10,10 +12,21 @@ use crate::error::Result;
 
 /// Returns the communicator and the stream of a group's calls, if all are transfers of one inner group with the same.
 #[inline]
-pub(in crate::comm) fn of(calls: &[Placed]) -> Option<(CommHandle, Option<StreamHandle>)> {
+pub(in crate::comm) fn of_transfers(calls: &[Placed]) -> Option<(CommHandle, Option<StreamHandle>)> {
     let [(Queued::Transfer(comm, _, inner), on), ..] = calls else { return None };
     let is_like_the_first = |(call, other_on): &Placed| match call {
         Queued::Transfer(other, _, other_inner) => (other, other_inner, other_on) == (comm, inner, on),
+        _ => false,
+    };
+    calls.iter().all(is_like_the_first).then_some((*comm, *on))
+}
+
+/// The same for collectives, of whichever inner group.
+#[inline]
+pub(in crate::comm) fn of_collectives(calls: &[Placed]) -> Option<(CommHandle, Option<StreamHandle>)> {
+    let [(Queued::Collective(comm, _), on), ..] = calls else { return None };
+    let is_like_the_first = |(call, other_on): &Placed| match call {
+        Queued::Collective(other, _) => (other, other_on) == (comm, on),
         _ => false,
     };
     calls.iter().all(is_like_the_first).then_some((*comm, *on))
@@ -27,8 +40,26 @@ pub(in crate::comm) fn transfers(calls: &[Placed]) -> impl Iterator<Item = &Tran
     })
 }
 
+/// Returns the collectives among calls.
+pub(in crate::comm) fn collectives(calls: &[Placed]) -> impl Iterator<Item = &Call<'static>> {
+    calls.iter().filter_map(|(call, _)| match call {
+        Queued::Collective(_, call) => Some(call),
+        _ => None,
+    })
+}
+
 /// Makes them, if they are on no stream. `None`: nothing is done.
 pub(super) fn make(calls: &[Placed]) -> Option<Result<()>> {
-    let (comm, None) = of(calls)? else { return None };
-    Some(registry::enter(comm, |c| point_to_point::run_listed(c, transfers(calls), true)))
+    if let Some((comm, None)) = of_transfers(calls) {
+        return Some(registry::enter(comm, |c| point_to_point::run_listed(c, transfers(calls), true)));
+    }
+    let (comm, None) = of_collectives(calls)? else { return None };
+    Some(registry::enter(comm, |c| {
+        let mut ended = Ok(());
+        for call in collectives(calls) {
+            // Those behind one that fails are made, too, as the other ranks make them.
+            ended = ended.and(c.collective(call));
+        }
+        ended
+    }))
 }

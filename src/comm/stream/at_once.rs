@@ -15,8 +15,8 @@
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, HeldTasks, StreamQueue};
 use super::readiness::{
-    self, POLLS, came_late, end, guarded, hold, is_alone, largest, leave, note, poll_for_peers, polls_before,
-    polls_of, tell_failure,
+    self, POLLS, came_late, end, guarded, hold, is_alone, largest, leave, moves_nothing, note,
+    poll_for_peers, polls_before, polls_of, tell_failure,
 };
 use super::small_parts;
 use super::table::{Placed, STREAMS, StreamHandle};
@@ -28,8 +28,8 @@ use crate::comm::calls::exchange::Directly;
 use crate::comm::calls::repeat::Begun;
 use crate::comm::communicator::CommCore;
 use crate::comm::group::batch::Queued;
-use crate::comm::group::one_pass;
 use crate::comm::group::polled::PolledBatch;
+use crate::comm::group::{one_pass, one_rank};
 use crate::comm::progress::is_on_machine;
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::{Error, Result};
@@ -58,6 +58,9 @@ pub(in crate::comm) fn make_at_once(comm: CommHandle, call: &Call<'static>, stre
 fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -> Option<()> {
     let tasks = hold(comm, stream)?;
     let left = registry::enter_if_free(comm, |c| {
+        if moves_nothing(c, call) {
+            return Some(None);
+        }
         if let Some(made) = guarded(c, |c| c.small_polled(call, POLLS)).transpose() {
             return Some(end_small(c, call, made, stream));
         }
@@ -162,6 +165,12 @@ pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
         calls.clear();
         return;
     }
+    if let Some((comm, Some(stream))) = one_rank::of_collectives(calls) {
+        // One after the other, as if they were queued alone.
+        let made = one_rank::collectives(calls).take_while(|call| make_at_once(comm, call, stream)).count();
+        calls.drain(..made);
+        return;
+    }
     if calls.len() > MOST_OF_GROUP || !are_apart(calls) {
         return;
     }
@@ -195,11 +204,16 @@ fn make_group<const N: usize>(calls: &mut Vec<Placed>) {
         return;
     }
     let most = most_of_group(calls);
+    let mut is_begun = [false; N];
     let mut left: [Option<UnderWay>; N] = std::array::from_fn(|i| {
         let (Queued::Collective(comm, call), _) = calls.get(i)? else { return None };
-        registry::enter_if_free(*comm, |c| begin(c, call, most, true))
+        registry::enter_if_free(*comm, |c| {
+            let is_over = moves_nothing(c, call);
+            let under_way = if is_over { None } else { begin(c, call, most, true) };
+            is_begun[i] = is_over || under_way.is_some();
+            under_way
+        })
     });
-    let is_begun = left.each_ref().map(Option::is_some);
     let mut poll_all = |rounds| {
         (0..rounds).any(|_| {
             for (i, (call, _)) in calls.iter().enumerate() {

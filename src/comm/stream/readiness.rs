@@ -9,6 +9,7 @@ use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, HeldTasks, StreamQueue};
 use super::task::{self, Calls, StreamTask};
 use super::turn::aborted;
+use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::shared::CommShared;
@@ -34,6 +35,13 @@ pub(super) fn is_alone(c: &CommCore, stream: &StreamQueue) -> bool {
 /// Returns the bytes of the largest call that is made at once on a stream.
 pub(super) fn largest(is_alone: bool) -> u64 {
     if is_alone { MOST_FOR_A_WAITER } else { MOST }
+}
+
+/// Tells whether a collective moves nothing, and nothing is to be said about it: it is over as soon as it has its turn.
+#[inline]
+pub(super) fn moves_nothing(c: &CommCore, call: &Call<'_>) -> bool {
+    let is_right = || matches!(call.check(c.rank(), c.nranks()), Ok(None));
+    call.count == 0 && c.usable().is_ok() && c.broken().is_ok() && is_right()
 }
 
 /// Keeps other threads from queuing on a stream, if what is queued there is over or can be made now.

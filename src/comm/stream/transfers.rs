@@ -33,7 +33,7 @@ pub(in crate::comm) fn make_transfers_at_once(calls: &[Placed], grouped: bool) -
     if calls.len() > MOST_CALLS || is_worker() || is_on_machine() {
         return false;
     }
-    let Some((comm, Some(on))) = one_rank::of(calls) else { return false };
+    let Some((comm, Some(on))) = one_rank::of_transfers(calls) else { return false };
     STREAMS.with(on, |stream| try_make(comm, calls, grouped, stream).is_some()).unwrap_or(false)
 }
 

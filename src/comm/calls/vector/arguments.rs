@@ -140,6 +140,15 @@ impl<'a> Vector<'a> {
 
     /// Checks that no two blocks of the output share an element.
     fn check_apart(&self, blocks: &[VectorBlock], rank: Rank) -> Result<()> {
+        let mut end = 0;
+        let are_in_order = blocks.iter().filter(|block| block.count > 0).all(|block| {
+            let is_behind = block.at >= end;
+            end = block.at + block.count;
+            is_behind
+        });
+        if are_in_order {
+            return Ok(());
+        }
         let mut order: Vec<usize> = (0..blocks.len()).filter(|&at| blocks[at].count > 0).collect();
         order.sort_unstable_by_key(|&at| blocks[at].at);
         match order.windows(2).find(|pair| blocks[pair[0]].at + blocks[pair[0]].count > blocks[pair[1]].at) {
@@ -208,6 +217,12 @@ impl<'a> Vector<'a> {
 
     /// Checks the arguments for a rank of a communicator, and returns what it does.
     pub(super) fn checked(&self, rank: Rank, nranks: u32) -> Result<Moves<'a>> {
+        let [at_root, in_place] = self.check_all(rank, nranks)?;
+        Ok(self.moves(rank, nranks, at_root, in_place))
+    }
+
+    /// Checks the arguments. Returns whether the rank is the root, and whether the call is in place.
+    fn check_all(&self, rank: Rank, nranks: u32) -> Result<[bool; 2]> {
         let (kind, n) = (self.kind, nranks as usize);
         if kind == VectorKind::ReduceScatter && !self.op.serves(self.dtype) {
             return Err(Error::argument(format!(
@@ -250,13 +265,12 @@ impl<'a> Vector<'a> {
                 "rank {rank} sends itself {sends} elements and receives {receives}; both counts of a rank's own block must be equal"
             )));
         }
-        let in_place = self.is_in_place(rank)?;
-        Ok(self.moves(rank, nranks, at_root, in_place))
+        Ok([at_root, self.is_in_place(rank)?])
     }
 
     /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<()> {
-        self.checked(rank, nranks).map(drop)
+        self.check_all(rank, nranks).map(drop)
     }
 
     /// Returns the calls and transfers of a rank, to price them.

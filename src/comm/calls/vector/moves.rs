@@ -21,12 +21,12 @@ impl<'a> Vector<'a> {
             peer: peer as i32,
             of_collective: true,
         };
-        let each = |blocks: &[VectorBlock], but_own: bool| {
-            let blocks = (0..).zip(blocks.to_vec());
-            blocks.filter(move |&(peer, _)| !(but_own && peer == rank)).collect::<Vec<(Rank, VectorBlock)>>()
-        };
-        let halves = |send: bool, of: Vec<(Rank, VectorBlock)>| {
-            of.into_iter().map(move |(peer, b)| half(send, peer, b))
+        // The halves of blocks with their ranks, without the rank's own where it lies in place.
+        let halves = |send: bool, blocks: &[VectorBlock], but_own: bool, and: Option<Transfer<'a>>| {
+            let others = each(blocks, rank, but_own).map(|(peer, block)| half(send, peer, block));
+            let mut all = Vec::with_capacity(2 * blocks.len());
+            all.extend(others.chain(and));
+            all
         };
         let call = |collective, send, recv, count, root: Rank| Call {
             collective,
@@ -41,29 +41,25 @@ impl<'a> Vector<'a> {
         let root = self.root as Rank;
         match self.kind {
             VectorKind::AlltoAll if in_place => Moves::Copied(
-                each(&self.send_blocks, true),
-                halves(false, each(&self.recv_blocks, true)).collect(),
+                each(&self.send_blocks, rank, true).collect(),
+                halves(false, &self.recv_blocks, true, None),
             ),
-            VectorKind::AlltoAll => Moves::Transfers(
-                halves(true, each(&self.send_blocks, false))
-                    .chain(halves(false, each(&self.recv_blocks, false)))
-                    .collect(),
-            ),
-            VectorKind::Gather if at_root => Moves::Transfers(match in_place {
-                true => halves(false, each(&self.recv_blocks, true)).collect(),
-                false => {
-                    let own = half(true, root, self.send_blocks[0]);
-                    halves(false, each(&self.recv_blocks, false)).chain([own]).collect()
-                }
-            }),
+            VectorKind::AlltoAll => {
+                let mut all = halves(true, &self.send_blocks, false, None);
+                all.extend(
+                    each(&self.recv_blocks, rank, false).map(|(peer, block)| half(false, peer, block)),
+                );
+                Moves::Transfers(all)
+            }
+            VectorKind::Gather if at_root => {
+                let own = (!in_place).then(|| half(true, root, self.send_blocks[0]));
+                Moves::Transfers(halves(false, &self.recv_blocks, in_place, own))
+            }
             VectorKind::Gather => Moves::Transfers(vec![half(true, root, self.send_blocks[0])]),
-            VectorKind::Scatter if at_root => Moves::Transfers(match in_place {
-                true => halves(true, each(&self.send_blocks, true)).collect(),
-                false => {
-                    let own = half(false, root, self.recv_blocks[0]);
-                    halves(true, each(&self.send_blocks, false)).chain([own]).collect()
-                }
-            }),
+            VectorKind::Scatter if at_root => {
+                let own = (!in_place).then(|| half(false, root, self.recv_blocks[0]));
+                Moves::Transfers(halves(true, &self.send_blocks, in_place, own))
+            }
             VectorKind::Scatter => Moves::Transfers(vec![half(false, root, self.recv_blocks[0])]),
             VectorKind::AllGather => {
                 let calls = (0..nranks).zip(&self.recv_blocks).filter(|(_, block)| block.count > 0);
@@ -88,4 +84,9 @@ impl<'a> Vector<'a> {
             }
         }
     }
+}
+
+/// Returns blocks with their ranks, all or those of the other ranks.
+fn each(blocks: &[VectorBlock], rank: Rank, but_own: bool) -> impl Iterator<Item = (Rank, VectorBlock)> {
+    (0..).zip(blocks.iter().copied()).filter(move |&(peer, _)| !(but_own && peer == rank))
 }
