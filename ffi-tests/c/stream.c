@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <semaphore.h>
+#include <unistd.h>
 
 enum { COUNT = 3000 };
 static pennyComm_t comm;
@@ -114,6 +115,28 @@ static void everything_that_takes_a_stream_does_the_same_there(void) {
     OK(pennyEventDestroy(done));
 }
 
+/* What of such a group is not over when it is closed, because a rank is late or the vectors are large, is queued. */
+static void collectives_of_a_group_run_in_their_order_on_a_stream(void) {
+    static int x[COUNT], y[COUNT], z[COUNT];
+    for (int round = 0; round < 8; round++) {
+        size_t count = round % 2 ? COUNT : 3;
+        for (int i = 0; i < COUNT; i++) x[i] = rank + i + round, y[i] = z[i] = -1;
+        if (round % 4 > 1 && rank == round % ranks) usleep(3000);
+        OK(pennyGroupStart());
+        OK(pennyAllReduce(x, y, count, pennyInt, pennySum, comm, stream));
+        OK(pennyAllGather(x, z, 0, pennyInt, comm, stream));
+        OK(pennyBroadcast(y, z, count, pennyInt, ranks - 1, comm, stream));
+        OK(pennyAllReduce(z, y, count, pennyInt, pennyMax, comm, stream));
+        OK(pennyGroupEnd());
+        OK(pennyAllReduce(y, y, count, pennyInt, pennyMin, comm, stream));
+        OK(pennyStreamSynchronize(stream));
+        for (int i = 0; i < COUNT; i++) {
+            int sum = (size_t)i < count ? ranks * (ranks - 1) / 2 + ranks * (i + round) : -1;
+            CHECK(y[i] == sum && z[i] == sum);
+        }
+    }
+}
+
 static void failures_are_told_by_events_and_at_synchronisation(void) {
     static int data[COUNT];
     pennyEvent_t first, second;
@@ -136,6 +159,24 @@ static void failures_are_told_by_events_and_at_synchronisation(void) {
     OK(pennyStreamSynchronize(stream));
     OK(pennyEventDestroy(first));
     OK(pennyEventDestroy(second));
+}
+
+/* The others of the group are made, as on the other ranks. */
+static void a_failure_in_a_group_ends_only_its_call(void) {
+    int mine = rank, sum = -1, largest = -1;
+    pennyStream_t side;
+    if (ranks == 1) return;
+    OK(pennyStreamCreate(&side));
+    for (int round = 0; round < 3; round++) {
+        OK(pennyGroupStart());
+        OK(pennyAllReduce(&mine, &sum, 1, pennyInt, pennySum, comm, side));
+        OK(pennyAllReduce(&mine, &mine, 1, rank ? pennyInt : pennyFloat, pennyMax, comm, side));
+        OK(pennyAllReduce(&mine, &largest, 1, pennyInt, pennyMax, comm, side));
+        OK(pennyGroupEnd());
+        FAILS(pennyInvalidUsage, "on a stream: ranks disagree", pennyStreamSynchronize(side));
+        CHECK(sum == ranks * (ranks - 1) / 2 && largest == ranks - 1);
+    }
+    OK(pennyStreamDestroy(side));
 }
 
 static void times_are_told_between_events_that_are_over(void) {
@@ -220,7 +261,9 @@ int main(void) {
     RUN(a_call_without_a_stream_comes_after_those_with_one);
     RUN(large_calls_for_which_nobody_waits_are_made);
     RUN(everything_that_takes_a_stream_does_the_same_there);
+    RUN(collectives_of_a_group_run_in_their_order_on_a_stream);
     RUN(failures_are_told_by_events_and_at_synchronisation);
+    RUN(a_failure_in_a_group_ends_only_its_call);
     RUN(times_are_told_between_events_that_are_over);
     RUN(a_small_call_whose_peers_have_come_is_made_when_it_is_queued);
     RUN(null_is_the_callers_own_stream);

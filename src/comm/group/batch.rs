@@ -92,7 +92,7 @@ impl Queued {
     }
 
     /// Makes it alone.
-    fn run(&self, entry: Entry) -> Result<()> {
+    pub(super) fn run(&self, entry: Entry) -> Result<()> {
         registry::enter_as(self.comm(), entry, |c| match self {
             Queued::Collective(_, call) => c.collective(call),
             Queued::Permute(_, permute) => c.permute(permute),

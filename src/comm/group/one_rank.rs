@@ -6,7 +6,7 @@
 use super::batch::Queued;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::point_to_point::{self, Transfer};
-use crate::comm::registry::{self, CommHandle};
+use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::stream::{Placed, StreamHandle};
 use crate::error::Result;
 
@@ -48,10 +48,13 @@ pub(in crate::comm) fn collectives(calls: &[Placed]) -> impl Iterator<Item = &Ca
     })
 }
 
-/// Makes them, if they are on no stream. `None`: nothing is done.
+/// Makes them, or a call of any kind that is alone, if they are on no stream. `None`: nothing is done.
 pub(super) fn make(calls: &[Placed]) -> Option<Result<()>> {
     if let Some((comm, None)) = of_transfers(calls) {
         return Some(registry::enter(comm, |c| point_to_point::run_listed(c, transfers(calls), true)));
+    }
+    if let [(call, None)] = calls {
+        return Some(call.run(Entry::Caller));
     }
     let (comm, None) = of_collectives(calls)? else { return None };
     Some(registry::enter(comm, |c| {
