@@ -7,7 +7,7 @@ use super::batch::Queued;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::point_to_point::{self, Transfer};
 use crate::comm::registry::{self, CommHandle, Entry};
-use crate::comm::stream::{Placed, StreamHandle};
+use crate::comm::stream::table::{Placed, StreamHandle};
 use crate::error::Result;
 
 /// Returns the communicator and the stream of a group's calls, if all are transfers of one inner group with the same.

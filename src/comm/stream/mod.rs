@@ -28,7 +28,7 @@ mod parts;
 mod queue;
 mod readiness;
 mod small_parts;
-mod table;
+pub(super) mod table;
 mod task;
 mod transfers;
 pub(super) mod turn;
