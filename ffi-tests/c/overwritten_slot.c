@@ -59,7 +59,8 @@ static int is_told(int waits_for_free_slots, unsigned trial) {
     if (told && strstr(said, "a race: ") == NULL) FAIL("\"%s\" tells of no race", said);
     /* The others are told that this one has ended it. */
     if (result != pennySuccess && !told) CHECK_INT(result, pennyRemoteError);
-    if (result == pennySuccess && waits_for_free_slots) {
+    if (waits_for_free_slots) {
+        CHECK_INT(result, pennySuccess);
         OK(pennyShmemFinalize(comm));
         OK(pennyCommDestroy(comm));
     } else {

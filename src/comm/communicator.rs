@@ -17,8 +17,7 @@ use crate::kernels::Fold;
 use crate::memory::control::Membership;
 use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
-use crate::planner::Chosen;
-use crate::planner::Planner;
+use crate::planner::{Chosen, Planner};
 use crate::sync::prim::Ordering;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -27,6 +26,7 @@ use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::{self, Pairs};
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The attempts of a rank to shrink a communicator (`join::shrink`).
@@ -169,6 +169,16 @@ impl CommCore {
         if is_final || self.transport.threads_have_failed() {
             self.end_with(error);
         }
+    }
+
+    /// Does something. A panic breaks the communicator and is an error, so that the lock opens and a stream's turn ends.
+    #[inline]
+    pub(super) fn guarded<T>(&mut self, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(|| act(self))).map_err(|panic| {
+            let defect = Error::panicked(&*panic);
+            self.break_with(&defect);
+            defect
+        })
     }
 
     /// From now on something has to be looked at that a call like the last one would pass by.

@@ -180,7 +180,7 @@ fn check_all<'t, 'a: 't>(
     grouped: bool,
 ) -> Result<Checked<'a>> {
     let (rank, nranks) = (c.rank(), c.nranks());
-    let mut batch = Vec::with_capacity(transfers.size_hint().0);
+    let mut batch = Vec::with_capacity(transfers.size_hint().1.unwrap_or(0));
     let mut has_own = false;
     let lends = if grouped { lends(transfers.clone(), rank, &c.registered) } else { None };
     for transfer in transfers.clone() {

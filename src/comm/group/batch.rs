@@ -127,7 +127,7 @@ impl Batch {
     /// Returns its name for error sentences.
     pub fn name(&self) -> &'static str {
         match &self.calls[..] {
-            [call] if !self.grouped => call.name(),
+            [call] => call.name(),
             _ => GROUP,
         }
     }

@@ -6,6 +6,7 @@
 use super::batch::Queued;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::point_to_point::{self, Transfer};
+use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::stream::table::{Placed, StreamHandle};
 use crate::error::Result;
@@ -51,18 +52,20 @@ pub(in crate::comm) fn collectives(calls: &[Placed]) -> impl Iterator<Item = &Ca
 /// Makes them, or a call of any kind that is alone, if they are on no stream. `None`: nothing is done.
 pub(super) fn make(calls: &[Placed]) -> Option<Result<()>> {
     if let Some((comm, None)) = of_transfers(calls) {
-        return Some(registry::enter(comm, |c| point_to_point::run_listed(c, transfers(calls), true)));
+        let run = |c: &mut CommCore| point_to_point::run_listed(c, transfers(calls), true);
+        return Some(registry::enter(comm, |c| c.guarded(run).and_then(|ended| ended)));
     }
     if let [(call, None)] = calls {
         return Some(call.run(Entry::Caller));
     }
     let (comm, None) = of_collectives(calls)? else { return None };
-    Some(registry::enter(comm, |c| {
+    let run = |c: &mut CommCore| {
         let mut ended = Ok(());
         for call in collectives(calls) {
             // Those behind one that fails are made, too, as the other ranks make them.
             ended = ended.and(c.collective(call));
         }
         ended
-    }))
+    };
+    Some(registry::enter(comm, |c| c.guarded(run).and_then(|ended| ended)))
 }

@@ -15,8 +15,8 @@
 use super::helping::MOST_FOR_A_WAITER;
 use super::queue::{Driven, HeldTasks, StreamQueue};
 use super::readiness::{
-    self, POLLS, came_late, end, guarded, hold, is_alone, largest, leave, moves_nothing, note,
-    poll_for_peers, polls_before, polls_of, tell_failure,
+    self, POLLS, came_late, end, hold, is_alone, largest, leave, moves_nothing, note, poll_for_peers,
+    polls_before, polls_of, tell_failure,
 };
 use super::small_parts;
 use super::table::{Placed, STREAMS, StreamHandle};
@@ -61,7 +61,7 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         if moves_nothing(c, call) {
             return Some(None);
         }
-        if let Some(made) = guarded(c, |c| c.small_polled(call, POLLS)).transpose() {
+        if let Some(made) = c.guarded(|c| c.small_polled(call, POLLS)).transpose() {
             return Some(end_small(c, call, made, stream));
         }
         let is_alone = is_alone(c, stream);
@@ -155,8 +155,9 @@ fn is_core_needed(calls: &[Placed]) -> bool {
     })
 }
 
-/// Makes or begins the transfers of a group, or its collectives, each of another communicator and on another idle stream: one thread has
-/// several ranks, whose data come when all of them have begun. Takes out of the list what need not be queued.
+/// Makes or begins the transfers of a group, or its collectives. Those of one communicator and stream are made one after the other, until one
+/// has to be queued. Those that are each of another communicator and on another idle stream begin together: one thread has several ranks,
+/// whose data come when all of them have begun. Takes out of the list what need not be queued.
 pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
     if is_worker() || is_on_machine() {
         return;
@@ -166,7 +167,6 @@ pub(in crate::comm) fn make_group_at_once(calls: &mut Vec<Placed>) {
         return;
     }
     if let Some((comm, Some(stream))) = one_rank::of_collectives(calls) {
-        // One after the other, as if they were queued alone.
         let made = one_rank::collectives(calls).take_while(|call| make_at_once(comm, call, stream)).count();
         calls.drain(..made);
         return;
@@ -286,7 +286,7 @@ fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> O
 /// Goes on with a call as far as it comes without waiting. `None`: it is over, and its stream has been told of a failure.
 fn poll(c: &mut CommCore, call: &Call<'_>, under_way: UnderWay, stream: &StreamQueue) -> Option<UnderWay> {
     let UnderWay { begun, turn } = under_way;
-    let ended = match guarded(c, |c| step(c, begun)) {
+    let ended = match c.guarded(|c| step(c, begun)) {
         Ok(Directly::Left(exchange)) => return Some(UnderWay { begun: Begun::Program(exchange), turn }),
         Ok(Directly::Over(ended)) => ended,
         Err(defect) => Err(defect),

@@ -13,10 +13,9 @@ use crate::comm::calls::collective::Call;
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::shared::CommShared;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::wait::Neighbours;
 use crate::sys::fork;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The largest vector in bytes: a larger one takes longer than queuing it.
@@ -118,7 +117,7 @@ pub(super) fn begin<T>(
     begin: impl FnOnce(&mut CommCore) -> Option<T>,
 ) -> Option<BegunCall<T>> {
     let turn = c.shared.turns.take_first()?;
-    match guarded(c, begin) {
+    match c.guarded(begin) {
         Ok(Some(begun)) => {
             c.is_held = true;
             Some(BegunCall { begun, turn })
@@ -182,16 +181,6 @@ pub(super) fn leave(
         Ok(shared) => stream.push_behind(tasks, StreamTask::Calls(calls(vec![(turn, shared)]))),
         Err(_) => stream.failures.add(&aborted()),
     }
-}
-
-/// Does something in a communicator. A panic breaks it and is an error, so that the call's turn ends.
-#[inline]
-pub(super) fn guarded<T>(c: &mut CommCore, act: impl FnOnce(&mut CommCore) -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(|| act(c))).map_err(|panic| {
-        let defect = Error::panicked(&*panic);
-        c.break_with(&defect);
-        defect
-    })
 }
 
 #[cfg(all(test, not(loom)))]

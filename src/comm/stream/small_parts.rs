@@ -87,7 +87,10 @@ pub(super) fn make(parts: Vec<StreamPart>, grouped: bool) -> Result<(), Vec<Stre
 pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
     let mut on: Vec<(StreamHandle, CommHandle)> = Vec::new();
     let [(Queued::Transfer(comm, ..), _), _, ..] = calls else { return None };
-    if calls.iter().all(|(call, _)| call.comm() == *comm) {
+    let (rank, _) = registry::rank_and_number(*comm).ok()?;
+    // Of one communicator only what the rank sends to itself has both halves here.
+    let is_to_another = |(call, _): &Placed| matches!(call, Queued::Transfer(of, transfer, _) if of == comm && transfer.peer != rank as i32);
+    if calls.iter().all(|(call, _)| call.comm() == *comm) && calls.iter().any(is_to_another) {
         return None;
     }
     let queued = calls.iter().filter_map(|(call, stream)| Some((call, (*stream)?)));

@@ -8,7 +8,7 @@
 //! [`at_once`](super::at_once) does the same with a collective. A rank of an all-to-all or a scatter by sends has such a group. Groups of several ranks or streams go through [`small_parts`](super::small_parts) (docs/decisions/0089).
 
 use super::queue::StreamQueue;
-use super::readiness::{BegunCall, begin, end, guarded, hold, is_alone, largest, leave, poll_for_peers};
+use super::readiness::{BegunCall, begin, end, hold, is_alone, largest, leave, poll_for_peers};
 use super::table::{Placed, STREAMS};
 use super::task::Calls;
 use super::turn::is_worker;
@@ -58,7 +58,7 @@ fn try_make(comm: CommHandle, calls: &[Placed], grouped: bool, stream: &Arc<Stre
 
 /// Goes on with transfers as far as they come without waiting. `None`: they are over, and their stream has been told of a failure.
 fn poll(c: &mut CommCore, mut under_way: Begun, name: &str, stream: &StreamQueue) -> Option<Begun> {
-    let ended = guarded(c, |c| under_way.begun.poll(c)).and_then(|ended| ended);
+    let ended = c.guarded(|c| under_way.begun.poll(c)).and_then(|ended| ended);
     if ended.as_ref().is_err_and(Error::is_pending) {
         return Some(under_way);
     }
