@@ -2,7 +2,7 @@
 
 use super::calls::collective::{Call, Checked};
 use super::calls::exchange::Exchange;
-use super::calls::repeat::{Recipe, Repeat};
+use super::calls::repeat::{EarlierCalls, Recipe, Repeat};
 use super::join::lifeline::Lifeline;
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
@@ -56,6 +56,8 @@ pub struct CommCore {
     fold: Option<((DataType, RedOp), Fold)>,
     /// The last small collective, while nothing but its arguments has to be looked at before the next.
     pub(super) repeat: Option<Repeat>,
+    /// Those before it, of other arguments.
+    pub(super) earlier: EarlierCalls,
     /// Calls that are polled have begun and are not over: no other call may.
     pub(super) is_held: bool,
     shared_from: usize,
@@ -105,6 +107,7 @@ impl CommCore {
             agreement: Agreement::default(),
             fold: None,
             repeat: None,
+            earlier: EarlierCalls::default(),
             is_held: false,
             shared_from,
             registered,
@@ -181,9 +184,10 @@ impl CommCore {
         })
     }
 
-    /// From now on something has to be looked at that a call like the last one would pass by.
+    /// From now on something has to be looked at that a call like the last one, or an earlier one, would pass by.
     pub(super) fn forget_last_call(&mut self) {
         self.repeat = None;
+        self.earlier = EarlierCalls::default();
     }
 
     pub(super) fn finalize(&mut self) -> Result<()> {
@@ -225,7 +229,7 @@ impl CommCore {
 
     /// Begins a collective that is polled, where no machine is declared. `None`: there is nothing to do.
     pub(super) fn begin_collective<'a>(&mut self, call: &Call<'a>) -> Result<Option<Exchange<'a>>> {
-        if let Some(([input, output], in_place)) = self.like_the_last(call)
+        if let Some(([input, output], in_place)) = self.like_an_earlier(call)
             && let Some(known) = &self.repeat
         {
             let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
@@ -301,7 +305,7 @@ impl CommCore {
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
         if !checks_order && !self.timing().is_declared() {
             let is_direct = small && !self.divides(call.collective, checked.bytes);
-            self.repeat = Some(Repeat::of(&self.transport, call, &checked, recipe, is_direct));
+            self.remember(Repeat::of(&self.transport, call, &checked, recipe, is_direct));
         }
         let counters = self.transport.control().counters(self.rank());
         counters.call(self.seq, call.collective as usize, checked.bytes);
@@ -309,11 +313,6 @@ impl CommCore {
         let exchange = Exchange::begin(self, call, checked, recipe, offers, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         Ok(exchange)
-    }
-
-    /// Counts a call that all ranks have made without numbers.
-    pub(super) fn count_unnumbered(&self, collective: Collective, bytes: u64) {
-        self.transport.control().counters(self.rank()).unnumbered_call(collective as usize, bytes);
     }
 
     /// Tells whether a transfer between ranks that are both here may be a copy: nothing is to be told, timed or checked besides.

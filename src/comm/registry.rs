@@ -144,6 +144,11 @@ impl Occupant {
     pub fn get(&self) -> Option<&CommCore> {
         self.0.as_ref()
     }
+    /// Returns it to be changed.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut CommCore> {
+        self.0.as_mut()
+    }
 }
 
 /// Goes inside for a call that does not wait, until what is returned is dropped. `None`: as in [`enter_if_free`]; what is queued stands

@@ -1,8 +1,9 @@
 //! A collective like the one before it.
 //!
 //! Programs make the same call over and over; only the buffers' addresses change, if anything. What was checked and chosen for
-//! the last call holds for the next one like it, so it is kept. A call that differs, or whose buffers overlap in a recipe that
-//! needs a closer look, goes the long way, which is the only one that words an error.
+//! the last call holds for the next one like it, so it is kept, and so is what holds for a few different ones before it: many programs make a handful
+//! of calls by turns. A call that differs from all of them, or whose buffers overlap in a recipe that needs a closer look, goes the long way,
+//! which is the only one that words an error.
 
 use super::collective::{Call, Checked};
 use super::exchange::{Directly, Entered, Exchange};
@@ -178,6 +179,31 @@ impl Repeat {
     }
 }
 
+/// The most calls that are kept beside the last one.
+const MOST_EARLIER: usize = 8;
+
+/// The prepared forms of the calls before the last one, each of other arguments.
+#[derive(Default)]
+pub(in crate::comm) struct EarlierCalls {
+    calls: Vec<Repeat>,
+    /// The place that the next one takes when all are taken.
+    next: usize,
+}
+
+impl EarlierCalls {
+    fn find(&mut self, pattern: Pattern) -> Option<&mut Repeat> {
+        self.calls.iter_mut().find(|call| call.pattern == pattern)
+    }
+
+    fn keep(&mut self, call: Repeat) {
+        if self.calls.len() < MOST_EARLIER {
+            return self.calls.push(call);
+        }
+        self.calls[self.next] = call;
+        self.next = (self.next + 1) % MOST_EARLIER;
+    }
+}
+
 /// A collective that is polled, after its first step.
 pub(in crate::comm) enum Begun<'a> {
     /// Its data are out; [`CommCore::end_entered`] takes the peers'.
@@ -201,7 +227,18 @@ impl CommCore {
     /// Runs a collective that is not small, or not like the last one.
     #[inline(never)]
     fn larger_collective(&mut self, call: &Call) -> Result<()> {
-        self.repeated(call).unwrap_or_else(|| self.another_collective(call))
+        match self.repeated(call) {
+            Some(ended) => ended,
+            None if self.recall(call) => self.recalled_collective(call),
+            None => self.another_collective(call),
+        }
+    }
+
+    /// Runs a collective like an earlier one, which is the last one now.
+    #[inline(never)]
+    fn recalled_collective(&mut self, call: &Call) -> Result<()> {
+        let made = self.small_again(call).or_else(|| self.repeated(call));
+        made.unwrap_or_else(|| self.another_collective(call))
     }
 
     /// Runs a collective like the last one; `None`: it has to go the long way.
@@ -229,6 +266,41 @@ impl CommCore {
         if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
+    /// Returns the same for a collective like the last one or an earlier one, which becomes the last one.
+    #[inline]
+    pub(in crate::comm) fn like_an_earlier<'a>(
+        &mut self,
+        call: &Call<'a>,
+    ) -> Option<([Payload<'a>; 2], bool)> {
+        self.recall(call);
+        self.like_the_last(call)
+    }
+
+    /// Makes the earlier call that was like this one the last one. Returns false if it is that already, or there was none.
+    #[inline]
+    pub(super) fn recall(&mut self, call: &Call<'_>) -> bool {
+        let pattern = Pattern::of(call);
+        match &mut self.repeat {
+            Some(last) if last.pattern != pattern => {
+                let earlier = self.earlier.find(pattern);
+                earlier.map(|earlier| std::mem::swap(last, earlier)).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps what holds for calls like this one, which is the last one now.
+    pub(in crate::comm) fn remember(&mut self, call: Repeat) {
+        let pattern = call.pattern;
+        let Some(before) = self.repeat.replace(call).filter(|before| before.pattern != pattern) else {
+            return;
+        };
+        match self.earlier.find(pattern) {
+            Some(outdated) => *outdated = before,
+            None => self.earlier.keep(before),
+        }
+    }
+
     /// Tells whether a call is to offer those of its buffers that peers can reach. Each call asks once.
     pub(in crate::comm) fn offers(&self, collective: Collective, checked: &Checked<'_>) -> bool {
         let buffers = [checked.input, checked.output];
@@ -252,15 +324,15 @@ impl CommCore {
         if known.is_direct && !offers { None } else { Some(offers) }
     }
 
-    /// Enters a collective like the last one, of no more than `most` bytes, as a call that is polled. `None`: it is another, or needs a
-    /// program where `programs` is not set.
+    /// Enters a collective like the last one or an earlier one, of no more than `most` bytes, as a call that is polled. `None`: it is another,
+    /// or needs a program where `programs` is not set.
     pub(in crate::comm) fn enter_polled<'a>(
         &mut self,
         call: &Call<'a>,
         most: u64,
         programs: bool,
     ) -> Option<Begun<'a>> {
-        let ([input, output], in_place) = self.like_the_last(call)?;
+        let ([input, output], in_place) = self.like_an_earlier(call)?;
         let known = self.repeat.as_ref()?;
         if known.bytes > most || !(known.recipe.small || programs) {
             return None;

@@ -43,6 +43,16 @@ impl CommCore {
         }
     }
 
+    /// Runs a small collective like an earlier one in the same way.
+    #[inline(never)]
+    pub(in crate::comm) fn earlier_small_polled<'a>(
+        &mut self,
+        call: &Call<'a>,
+        more: usize,
+    ) -> Option<Directly<'a>> {
+        if self.recall(call) { self.small_polled(call, more) } else { None }
+    }
+
     /// Ends a small collective whose output is complete.
     #[inline(always)]
     fn end_small(&mut self, said: &Said, doubt: bool) -> Result<()> {

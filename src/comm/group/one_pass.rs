@@ -93,9 +93,9 @@ fn try_make<'c, const N: usize>(
         if !is_served(call) || bytes.saturating_mul(n) > most {
             return None;
         }
-        let inside = registry::go_inside_if_free(comm, entry)?;
-        let c = inside.get()?;
-        let (buffers, _) = c.like_the_last(call)?;
+        let mut inside = registry::go_inside_if_free(comm, entry)?;
+        let c = inside.get_mut()?;
+        let (buffers, _) = c.like_an_earlier(call)?;
         if c.nranks() as usize != n {
             return None;
         }
@@ -130,7 +130,8 @@ fn try_make<'c, const N: usize>(
         None => pass.run(),
     }
     for rank in &ranks[..n] {
-        rank.inside.get()?.count_unnumbered(pass.collective, known.bytes);
+        let c = rank.inside.get()?;
+        c.transport.control().counters(c.rank()).unnumbered_call(pass.collective as usize, known.bytes);
     }
     Some(())
 }

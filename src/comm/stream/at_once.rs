@@ -61,7 +61,9 @@ fn try_make(comm: CommHandle, call: &Call<'static>, stream: &Arc<StreamQueue>) -
         if moves_nothing(c, call) {
             return Some(None);
         }
-        if let Some(made) = c.guarded(|c| c.small_polled(call, POLLS)).transpose() {
+        let small =
+            |c: &mut CommCore| c.small_polled(call, POLLS).or_else(|| c.earlier_small_polled(call, POLLS));
+        if let Some(made) = c.guarded(small).transpose() {
             return Some(end_small(c, call, made, stream));
         }
         let is_alone = is_alone(c, stream);
@@ -278,7 +280,7 @@ fn are_apart(calls: &[Placed]) -> bool {
     })
 }
 
-/// Begins a call like the communicator's last one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
+/// Begins a call like the communicator's last one or an earlier one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
 fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
     readiness::begin(c, |c| c.enter_polled(call, most, programs))
 }
