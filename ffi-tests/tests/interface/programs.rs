@@ -331,6 +331,12 @@ fn words_of_the_symmetric_heap_do_what_they_say() {
 }
 
 #[test]
+fn collectives_by_turns_have_their_own_arguments() {
+    holds("by_turns", &[1, 2, 3]);
+    holds_with("by_turns", &[2], &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
 fn windows_and_signals_do_what_they_say() {
     holds("window", &[1, 2, 3]);
     holds_with("window", &[1, 3], &[("PENNY_FABRIC", "dgx-h100")]);
