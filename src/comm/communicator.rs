@@ -2,7 +2,7 @@
 
 use super::calls::collective::{Call, Checked};
 use super::calls::exchange::Exchange;
-use super::calls::repeat::{EarlierCalls, Recipe, Repeat};
+use super::calls::repeat::{EarlierCalls, Repeat};
 use super::join::lifeline::Lifeline;
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
@@ -12,7 +12,7 @@ use super::onesided::zero_copy::{self, ZeroCopy};
 use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
-use crate::exec::{PeerProgress, borrowed, direct};
+use crate::exec::{PeerProgress, direct};
 use crate::kernels::Fold;
 use crate::memory::control::Membership;
 use crate::memory::view::{Address, Payload};
@@ -22,7 +22,7 @@ use crate::sync::prim::Ordering;
 use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
-use crate::transport::arrival::{Fingerprint, Offer};
+use crate::transport::arrival::Offer;
 use crate::transport::pair::{self, Pairs};
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -277,36 +277,10 @@ impl CommCore {
         &mut self,
         call: &Call<'_>,
         checked: Checked<'a>,
-        Chosen { algorithm, why, .. }: Chosen,
+        chosen: Chosen,
         polls: Polls,
     ) -> Result<Exchange<'a>> {
-        let mine = Fingerprint {
-            collective: call.collective,
-            dtype: call.dtype,
-            op: call.op,
-            root: checked.root,
-            algorithm: algorithm as u8,
-            padded: call.padded,
-            count: call.count as u64,
-        };
-        let (block, single_copy) = (checked.count * call.dtype.size(), self.transport.single_copy());
-        let small = self.planner.is_one_shot(algorithm)
-            && direct::fits(call.collective, self.nranks(), block, single_copy);
-        let lends = borrowed::lends(call.collective, self.nranks(), block, single_copy.has_own_cores());
-        let recipe = Recipe {
-            mine: [mine.pack(), mine.count],
-            algorithm,
-            shared_algorithm: self.planner.shared_algorithm(call.collective, algorithm, why),
-            small,
-            lends: small && !self.transport.has_far() && lends,
-            one_pass: self.planner.is_like_one_pass(call.collective, algorithm, why),
-            fold: if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None },
-        };
-        let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
-        if !checks_order && !self.timing().is_declared() {
-            let is_direct = small && !self.divides(call.collective, checked.bytes);
-            self.remember(Repeat::of(&self.transport, call, &checked, recipe, is_direct));
-        }
+        let recipe = self.recipe(call, &checked, chosen)?;
         let counters = self.transport.control().counters(self.rank());
         counters.call(self.seq, call.collective as usize, checked.bytes);
         let offers = self.offers(call.collective, &checked);
@@ -317,9 +291,7 @@ impl CommCore {
 
     /// Tells whether a transfer between ranks that are both here may be a copy: nothing is to be told, timed or checked besides.
     pub(super) fn may_transfer_in_place(&self) -> bool {
-        let checks = self.symmetric.as_ref().is_some_and(|symmetric| symmetric.symmetric().races().is_some());
-        !checks
-            && !self.timing().is_declared()
+        self.may_be_remembered()
             && !self.transport.has_far()
             && self.usable().is_ok()
             && self.broken().is_ok()
@@ -339,7 +311,7 @@ impl CommCore {
     }
 
     #[inline]
-    fn fold(&mut self, dtype: DataType, op: RedOp) -> Result<Fold> {
+    pub(super) fn fold(&mut self, dtype: DataType, op: RedOp) -> Result<Fold> {
         if let Some((key, fold)) = self.fold
             && key == (dtype, op)
         {
@@ -352,7 +324,7 @@ impl CommCore {
     }
 
     /// Tells whether ranks whose buffers peers can reach divide the work of a call whose data could come with the arrivals.
-    fn divides(&self, collective: Collective, bytes: u64) -> bool {
+    pub(super) fn divides(&self, collective: Collective, bytes: u64) -> bool {
         collective == Collective::AllReduce && bytes as usize >= self.shared_from
     }
 

@@ -165,6 +165,11 @@ impl Planner {
         self.news.take()
     }
 
+    /// Tells whether a choice is new and was not told.
+    pub fn has_news(&self) -> bool {
+        self.news.is_some()
+    }
+
     /// Returns the algorithm with the least time on the machine among those that can serve, and how it is carried; they are the
     /// same on all ranks.
     fn quickest(

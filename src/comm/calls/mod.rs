@@ -6,6 +6,7 @@ pub(in crate::comm) mod exchange;
 pub(in crate::comm) mod immediate;
 pub(in crate::comm) mod permute;
 pub(in crate::comm) mod point_to_point;
+mod prepare;
 pub(in crate::comm) mod queued;
 pub(in crate::comm) mod repeat;
 pub(in crate::comm) mod scaled;

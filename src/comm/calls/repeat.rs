@@ -324,15 +324,19 @@ impl CommCore {
         if known.is_direct && !offers { None } else { Some(offers) }
     }
 
-    /// Enters a collective like the last one or an earlier one, of no more than `most` bytes, as a call that is polled. `None`: it is another,
-    /// or needs a program where `programs` is not set.
+    /// Enters a collective of no more than `most` bytes as a call that is polled. `None`: the long way has something to say of it, or it needs a
+    /// program where `programs` is not set.
     pub(in crate::comm) fn enter_polled<'a>(
         &mut self,
         call: &Call<'a>,
         most: u64,
         programs: bool,
     ) -> Option<Begun<'a>> {
-        let ([input, output], in_place) = self.like_an_earlier(call)?;
+        let ([input, output], in_place) = match self.like_an_earlier(call) {
+            Some(known) => known,
+            None if self.prepare(call) => self.like_the_last(call)?,
+            None => return None,
+        };
         let known = self.repeat.as_ref()?;
         if known.bytes > most || !(known.recipe.small || programs) {
             return None;

@@ -280,7 +280,7 @@ fn are_apart(calls: &[Placed]) -> bool {
     })
 }
 
-/// Begins a call like the communicator's last one or an earlier one. `None`: it is none, or is too large, or needs a program where `programs` is not set.
+/// Begins a call. `None`: the long way has something to say of it, or it is too large, or needs a program where `programs` is not set.
 fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
     readiness::begin(c, |c| c.enter_polled(call, most, programs))
 }
