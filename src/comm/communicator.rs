@@ -54,8 +54,8 @@ pub struct CommCore {
     pub(super) agreement: Agreement,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
-    /// The last small collective, while nothing but its arguments has to be looked at before the next.
-    pub(super) repeat: Option<Repeat>,
+    /// A collective like the last one, while nothing but its arguments has to be looked at before the next.
+    pub(super) repeat: Option<Box<Repeat>>,
     /// Those before it, of other arguments.
     pub(super) earlier: EarlierCalls,
     /// Calls that are polled have begun and are not over: no other call may.
@@ -281,8 +281,7 @@ impl CommCore {
         polls: Polls,
     ) -> Result<Exchange<'a>> {
         let recipe = self.recipe(call, &checked, chosen)?;
-        let counters = self.transport.control().counters(self.rank());
-        counters.call(self.seq, call.collective as usize, checked.bytes);
+        self.count_from_now(call.collective, checked.bytes);
         let offers = self.offers(call.collective, &checked);
         let exchange = Exchange::begin(self, call, checked, recipe, offers, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;

@@ -51,7 +51,7 @@ impl CommCore {
         };
         if self.may_be_remembered() {
             let is_direct = small && !self.divides(call.collective, checked.bytes);
-            self.remember(Repeat::of(&self.transport, call, checked, recipe, is_direct));
+            self.remember(call.collective, Repeat::of(&self.transport, call, checked, recipe, is_direct));
         }
         Ok(recipe)
     }

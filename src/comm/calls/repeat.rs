@@ -1,8 +1,8 @@
 //! A collective like the one before it.
 //!
 //! Programs make the same call over and over; only the buffers' addresses change, if anything. What was checked and chosen for
-//! the last call holds for the next one like it, so it is kept, and so is what holds for a few different ones before it: many programs make a handful
-//! of calls by turns. A call that differs from all of them, or whose buffers overlap in a recipe that needs a closer look, goes the long way,
+//! the last call holds for the next one like it, so it is kept, and so is what holds for different ones before it: many programs make some calls by
+//! turns. A call that differs from all of them, or whose buffers overlap in a recipe that needs a closer look, goes the long way,
 //! which is the only one that words an error.
 
 use super::collective::{Call, Checked};
@@ -180,22 +180,23 @@ impl Repeat {
 }
 
 /// The most calls that are kept beside the last one.
-const MOST_EARLIER: usize = 8;
+const MOST_EARLIER: usize = 32;
 
 /// The prepared forms of the calls before the last one, each of other arguments.
 #[derive(Default)]
 pub(in crate::comm) struct EarlierCalls {
-    calls: Vec<Repeat>,
+    calls: Vec<(Pattern, Box<Repeat>)>,
     /// The place that the next one takes when all are taken.
     next: usize,
 }
 
 impl EarlierCalls {
-    fn find(&mut self, pattern: Pattern) -> Option<&mut Repeat> {
-        self.calls.iter_mut().find(|call| call.pattern == pattern)
+    fn find(&mut self, pattern: Pattern) -> Option<&mut (Pattern, Box<Repeat>)> {
+        self.calls.iter_mut().find(|(known, _)| *known == pattern)
     }
 
-    fn keep(&mut self, call: Repeat) {
+    fn keep(&mut self, call: Box<Repeat>) {
+        let call = (call.pattern, call);
         if self.calls.len() < MOST_EARLIER {
             return self.calls.push(call);
         }
@@ -280,25 +281,30 @@ impl CommCore {
     #[inline]
     pub(super) fn recall(&mut self, call: &Call<'_>) -> bool {
         let pattern = Pattern::of(call);
-        match &mut self.repeat {
-            Some(last) if last.pattern != pattern => {
-                let earlier = self.earlier.find(pattern);
-                earlier.map(|earlier| std::mem::swap(last, earlier)).is_some()
-            }
-            _ => false,
-        }
+        let Some(last) = self.repeat.as_mut().filter(|last| last.pattern != pattern) else { return false };
+        let Some(place) = self.earlier.find(pattern) else { return false };
+        place.0 = last.pattern;
+        std::mem::swap(last, &mut place.1);
+        let bytes = last.bytes;
+        self.count_from_now(call.collective, bytes);
+        true
     }
 
     /// Keeps what holds for calls like this one, which is the last one now.
-    pub(in crate::comm) fn remember(&mut self, call: Repeat) {
+    pub(in crate::comm) fn remember(&mut self, collective: Collective, call: Repeat) {
         let pattern = call.pattern;
-        let Some(before) = self.repeat.replace(call).filter(|before| before.pattern != pattern) else {
-            return;
-        };
+        self.count_from_now(collective, call.bytes);
+        let before = self.repeat.replace(Box::new(call)).filter(|before| before.pattern != pattern);
+        let Some(before) = before else { return };
         match self.earlier.find(pattern) {
-            Some(outdated) => *outdated = before,
+            Some(place) => *place = (before.pattern, before),
             None => self.earlier.keep(before),
         }
+    }
+
+    /// The calls from now on are counted as calls of this kind, for processes that look on: those like the last one count nothing.
+    pub(in crate::comm) fn count_from_now(&self, collective: Collective, bytes: u64) {
+        self.transport.control().counters(self.rank()).call(self.seq, collective as usize, bytes);
     }
 
     /// Tells whether a call is to offer those of its buffers that peers can reach. Each call asks once.
@@ -372,3 +378,7 @@ fn payload(address: Address<'_>, bytes: usize) -> Option<Payload<'_>> {
         _ => Some(address.view(bytes)),
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "repeat_tests.rs"]
+mod tests;
