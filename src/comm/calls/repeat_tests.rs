@@ -6,8 +6,11 @@ use crate::memory::control::call_counters::Amount;
 use crate::types::{DataType, RedOp};
 
 /// A call of `count` words from one buffer to another.
+#[allow(unsafe_code)]
 fn call(collective: Collective, buffers: &mut [[u32; 64]; 2], count: usize) -> Call<'static> {
-    let [send, recv] = buffers.each_ref().map(|words| Address::number(words.as_ptr() as usize));
+    // SAFETY: the test waits for its calls before it lets go of the buffers.
+    let [send, recv] =
+        buffers.each_mut().map(|words| unsafe { Address::from_raw(words.as_mut_ptr().cast()) });
     Call { collective, send, recv, count, dtype: DataType::Uint32, op: RedOp::Sum, root: 0, padded: false }
 }
 
