@@ -20,7 +20,6 @@ fn calls_by_turns_are_counted_each_as_what_it_is() {
     let stream = comm::stream_create().unwrap();
     let mut buffers = [[7; 64]; 2];
     let kinds = [(Collective::AllReduce, 3), (Collective::AllGather, 50), (Collective::AllReduce, 50)];
-    let mut calls = 0;
     for way in 0..3 {
         for turn in 0..20 {
             let (collective, count) = kinds[turn % 3];
@@ -35,10 +34,8 @@ fn calls_by_turns_are_counted_each_as_what_it_is() {
                 }
             }
             comm::stream_synchronize(Some(stream)).unwrap();
-            calls += 1;
         }
     }
-    assert_eq!(calls, 60);
     let counted = registry::shared(comm).unwrap().transport.control().counted(0).unwrap();
     // Of 20 calls by turns the first two kinds have seven each.
     let [reduced, gathered] =
