@@ -54,9 +54,9 @@ pub struct CommCore {
     pub(super) agreement: Agreement,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
-    /// A collective like the last one, while nothing but its arguments has to be looked at before the next.
+    /// The prepared form of the last collective, while nothing but the arguments has to be checked before the next one like it.
     pub(super) repeat: Option<Box<Repeat>>,
-    /// Those before it, of other arguments.
+    /// The prepared forms of collectives before it, each of other arguments.
     pub(super) earlier: EarlierCalls,
     /// Calls that are polled have begun and are not over: no other call may.
     pub(super) is_held: bool,

@@ -104,7 +104,7 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     run_listed(c, transfers.iter(), grouped)
 }
 
-/// Runs transfers that something else lists.
+/// Runs the transfers of an iterator side by side, as [`run`] does with a slice.
 pub(in crate::comm) fn run_listed<'t, 'a: 't>(
     c: &mut CommCore,
     transfers: impl Iterator<Item = &'t Transfer<'a>> + Clone,

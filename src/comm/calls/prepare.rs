@@ -9,8 +9,8 @@ use crate::planner::Chosen;
 use crate::transport::arrival::Fingerprint;
 
 impl CommCore {
-    /// Prepares a collective that is like none before it, so that it can be made as if there had been one. Returns false where the long way
-    /// has something to say: of its arguments, or of what was chosen for it.
+    /// Prepares a collective that is like none before it, so that it can be made as if there had been one. Returns false where
+    /// `another_collective` has to make it: it reports wrong arguments, and logs the algorithm that was chosen.
     #[inline(never)]
     pub(super) fn prepare(&mut self, call: &Call<'_>) -> bool {
         if !self.may_be_remembered() {

@@ -330,7 +330,7 @@ impl CommCore {
         if known.is_direct && !offers { None } else { Some(offers) }
     }
 
-    /// Enters a collective of no more than `most` bytes as a call that is polled. `None`: the long way has something to say of it, or it needs a
+    /// Enters a collective of no more than `most` bytes as a call that is polled. `None`: it cannot be prepared (`prepare`), or needs a
     /// program where `programs` is not set.
     pub(in crate::comm) fn enter_polled<'a>(
         &mut self,

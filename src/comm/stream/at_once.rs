@@ -280,7 +280,7 @@ fn are_apart(calls: &[Placed]) -> bool {
     })
 }
 
-/// Begins a call. `None`: the long way has something to say of it, or it is too large, or needs a program where `programs` is not set.
+/// Begins a call. `None`: it cannot be prepared (`prepare.rs`), or is too large, or needs a program where `programs` is not set.
 fn begin(c: &mut CommCore, call: &Call<'static>, most: u64, programs: bool) -> Option<UnderWay> {
     readiness::begin(c, |c| c.enter_polled(call, most, programs))
 }

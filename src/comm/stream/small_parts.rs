@@ -88,7 +88,7 @@ pub(super) fn make_both_halves(calls: &[Placed]) -> Option<()> {
     let mut on: Vec<(StreamHandle, CommHandle)> = Vec::new();
     let [(Queued::Transfer(comm, ..), _), _, ..] = calls else { return None };
     let (rank, _) = registry::rank_and_number(*comm).ok()?;
-    // Of one communicator only what the rank sends to itself has both halves here.
+    // A rank makes both the send and the receive of a transfer only if it sends to itself.
     let is_to_another = |(call, _): &Placed| matches!(call, Queued::Transfer(of, transfer, _) if of == comm && transfer.peer != rank as i32);
     if calls.iter().all(|(call, _)| call.comm() == *comm) && calls.iter().any(is_to_another) {
         return None;
